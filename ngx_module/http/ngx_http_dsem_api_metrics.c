@@ -5,6 +5,7 @@
  *
  * A table has the metrics; all samples of one stand together.  The names
  * without a row of their own are one semaphore, "~other": no name begins so.
+ * Its counters never fall, whichever names have rows.
  * Names from variables have no histograms of their own either, without
  * "metrics=full".  The text is written in pieces.
  *
@@ -38,6 +39,7 @@
 
 
 static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list);
+static void ngx_http_dsem_metrics_other(ngx_http_dsem_metrics_t *metrics);
 static void ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
     off_t size);
@@ -281,6 +283,7 @@ ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
                         != NULL;
     }
 
+    metrics->list.figures.reader.series = 1;
     metrics->list.piece = ngx_http_dsem_metrics_list;
     metrics->list.type = metrics->open
                          ? "application/openmetrics-text; version=1.0.0; "
@@ -306,6 +309,8 @@ ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
     if (metrics->metric == NULL) {
         metrics->metric = ngx_http_dsem_metrics;
 
+        ngx_http_dsem_metrics_other(metrics);
+
         if (!metrics->full) {
             ngx_http_dsem_metrics_fold(&list->figures);
         }
@@ -328,6 +333,29 @@ ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * A name has series, but none in this answer: its counts are not those of the
+ * other names either, which would fall when the name has its series again.
+ */
+
+static void
+ngx_http_dsem_metrics_other(ngx_http_dsem_metrics_t *metrics)
+{
+    ngx_uint_t                        n, k;
+    ngx_http_dsem_counters_reader_t  *reader;
+
+    reader = &metrics->list.figures.reader;
+
+    /* histograms that are added up are those of all names */
+
+    n = metrics->full ? NGX_HTTP_DSEM_NVALUES : NGX_HTTP_DSEM_NCOUNTS;
+
+    for (k = 0; k < n; k++) {
+        reader->other.values[k] -= reader->hidden[k];
+    }
 }
 
 

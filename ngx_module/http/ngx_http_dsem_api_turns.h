@@ -24,7 +24,7 @@ typedef ngx_int_t (*ngx_http_dsem_api_piece_pt)(
 
 
 /* an answer with all semaphores, while it is written; all zero but for
-   the first three */
+   the first three, and figures.reader.series */
 struct ngx_http_dsem_api_list_s {
     ngx_http_dsem_api_piece_pt   piece;
     const char                  *type;      /* of the content */

@@ -8,6 +8,11 @@
  * are counted together, as the other names: a sum over all names, and these,
  * misses nothing.
  *
+ * Metrics have series for some of the names, not always the same, and one sum
+ * of all others, which must not fall: Prometheus would take that for a restart.
+ * So a name that was a part of the sum leaves there what it has, by a new base,
+ * when it gets series; and one that has had series is no part of it any more.
+ *
  * A count costs no lock and no search, as long as its user keeps the row.
  * Once a second one worker of the node maintains the memory: snapshots for
  * the history, and what dead processes have left.
@@ -55,6 +60,7 @@ typedef struct {
 
 static ngx_http_dsem_counters_shared_t *ngx_http_dsem_counters_layout(
     u_char *p, size_t size);
+static void ngx_http_dsem_counters_rebase(ngx_http_dsem_row_t *row);
 static void ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row,
     ngx_uint_t histogram, ngx_msec_t time);
 static void ngx_http_dsem_counters_turn_handler(ngx_event_t *ev);
@@ -231,6 +237,88 @@ ngx_http_dsem_counters_find(ngx_http_dsem_counted_t *counted)
     row->used = ngx_http_dsem_rows_time();
 
     return row;
+}
+
+
+/*
+ * For metrics: the name of this copy of a row has series from now on.  What it
+ * has had as a part of the sum stays there, and the copy is made anew.
+ * NGX_DECLINED: not now, the row has an owner, or another name.
+ */
+
+ngx_int_t
+ngx_http_dsem_counters_show(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *copy)
+{
+    ngx_uint_t         same;
+    ngx_atomic_uint_t  version;
+
+    if (row->series == NGX_HTTP_DSEM_ROW_SHOWN
+        || ngx_atomic_cmp_set(&row->series, NGX_HTTP_DSEM_ROW_NEW,
+                              NGX_HTTP_DSEM_ROW_SHOWN))
+    {
+        return NGX_OK;
+    }
+
+    if (!ngx_http_dsem_row_own(row)) {
+        return NGX_DECLINED;
+    }
+
+    version = copy->version;
+    same = (row->version == version);
+
+    if (same && row->series == NGX_HTTP_DSEM_ROW_SUMMED) {
+        ngx_http_dsem_counters_rebase(row);
+
+        ngx_memory_barrier();
+
+        row->series = NGX_HTTP_DSEM_ROW_SHOWN;
+    }
+
+    ngx_http_dsem_row_disown(row);
+
+    ngx_http_dsem_row_copy(row, copy);
+
+    return (same && copy->len && copy->version == version) ? NGX_OK
+                                                           : NGX_DECLINED;
+}
+
+
+/*
+ * What the name of a row has becomes part of the other names, but its history
+ * stays: that is a matter of differences.
+ */
+
+static void
+ngx_http_dsem_counters_rebase(ngx_http_dsem_row_t *row)
+{
+    uint32_t    tracked[NGX_HTTP_DSEM_ROW_TRACKED];
+    ngx_uint_t  i, k;
+
+    ngx_http_dsem_counters_track(row, tracked);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NVALUES; i++) {
+        row->base[i] = row->values[i];
+    }
+
+    ngx_memory_barrier();
+
+    for (i = 0; i < NGX_HTTP_DSEM_ROW_SNAPSHOTS; i++) {
+        for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
+            row->snapshots[i][k] -= tracked[k];
+        }
+    }
+}
+
+
+/* for metrics, of a name without series; 0: it has had them */
+
+ngx_uint_t
+ngx_http_dsem_counters_summed(ngx_http_dsem_row_t *row)
+{
+    (void) ngx_atomic_cmp_set(&row->series, NGX_HTTP_DSEM_ROW_NEW,
+                              NGX_HTTP_DSEM_ROW_SUMMED);
+
+    return row->series != NGX_HTTP_DSEM_ROW_SHOWN;
 }
 
 

@@ -101,6 +101,10 @@ typedef struct {
     ngx_http_dsem_figures_t     other;      /* of all others, summed up */
     ngx_uint_t                  partial;    /* unsigned:1, others have names */
 
+    /* for metrics: other never falls, and hidden is what is not in it */
+    ngx_uint_t                  series;     /* unsigned:1 */
+    uint64_t                    hidden[NGX_HTTP_DSEM_NVALUES];
+
     /* which names are wanted, before others */
     ngx_uint_t                (*wants)(void *data, ngx_str_t *name);
     void                       *data;
@@ -126,8 +130,8 @@ extern const ngx_msec_t
 
 
 /*
- * for readers: wants, data and spare are set.  NGX_AGAIN: there is more, to be
- * read in another turn of the event loop; NGX_ERROR: no memory
+ * for readers: wants, data, spare and series are set.  NGX_AGAIN: there is
+ * more, to be read in another turn of the event loop; NGX_ERROR: no memory
  */
 ngx_int_t ngx_http_dsem_figures_begin(
     ngx_http_dsem_counters_reader_t *reader, ngx_pool_t *pool);
@@ -177,6 +181,9 @@ ngx_http_dsem_rows_t *ngx_http_dsem_counters_rows(void);
 ngx_http_dsem_cells_t *ngx_http_dsem_counters_cells(void);
 void ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row,
     uint32_t *tracked);
+ngx_int_t ngx_http_dsem_counters_show(ngx_http_dsem_row_t *row,
+    ngx_http_dsem_row_t *copy);
+ngx_uint_t ngx_http_dsem_counters_summed(ngx_http_dsem_row_t *row);
 
 
 /* a value of the name that a row has, or of a copy of it */

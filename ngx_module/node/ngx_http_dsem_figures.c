@@ -39,6 +39,9 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_figures_row(
     ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *row);
+static void ngx_http_dsem_figures_rest(
+    ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *row,
+    ngx_http_dsem_row_t *copy);
 static ngx_http_dsem_figures_t *ngx_http_dsem_figures_copy(
     ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *copy);
 static ngx_http_dsem_figures_t *ngx_http_dsem_figures_of(
@@ -79,6 +82,7 @@ ngx_http_dsem_figures_begin(ngx_http_dsem_counters_reader_t *reader,
     reader->cell = 0;
 
     ngx_memzero(&reader->other, sizeof(ngx_http_dsem_figures_t));
+    ngx_memzero(reader->hidden, sizeof(reader->hidden));
 
     reader->other.limit = -1;
 
@@ -170,6 +174,7 @@ ngx_http_dsem_figures_row(ngx_http_dsem_counters_reader_t *reader,
     ngx_http_dsem_row_t *row)
 {
     ngx_str_t                       name;
+    ngx_uint_t                      wanted, spare;
     ngx_http_dsem_row_t             copy;
     ngx_http_dsem_figures_t        *figures;
     ngx_http_dsem_figures_place_t  *place;
@@ -179,36 +184,65 @@ ngx_http_dsem_figures_row(ngx_http_dsem_counters_reader_t *reader,
     name.data = copy.name;
     name.len = copy.len;
 
-    if (copy.len == 0) {
-        ngx_http_dsem_figures_add(&reader->other, copy.values, NULL);
+    wanted = copy.len && reader->wants(reader->data, &name);
+    spare = copy.len && !wanted && reader->spare;
+
+    if ((wanted || spare)
+        && (!reader->series
+            || ngx_http_dsem_counters_show(row, &copy) == NGX_OK))
+    {
+        reader->spare -= spare;
+
+        ngx_http_dsem_figures_add(&reader->other, copy.base, NULL);
+
+        figures = ngx_http_dsem_figures_copy(reader, &copy);
+        place = ngx_array_push(&reader->places);
+
+        if (figures == NULL || place == NULL) {
+            return NGX_ERROR;
+        }
+
+        place->row = reader->row - 1;
+        place->version = copy.version;
+        place->figures = figures;
+
         return NGX_OK;
     }
 
-    ngx_http_dsem_figures_add(&reader->other, copy.base, NULL);
-
-    if (!reader->wants(reader->data, &name)) {
-
-        if (reader->spare == 0) {
-            reader->partial = 1;
-            ngx_http_dsem_figures_add_row(&reader->other, &copy);
-            return NGX_OK;
-        }
-
-        reader->spare--;
-    }
-
-    figures = ngx_http_dsem_figures_copy(reader, &copy);
-    place = ngx_array_push(&reader->places);
-
-    if (figures == NULL || place == NULL) {
-        return NGX_ERROR;
-    }
-
-    place->row = reader->row - 1;
-    place->version = copy.version;
-    place->figures = figures;
+    ngx_http_dsem_figures_rest(reader, row, &copy);
 
     return NGX_OK;
+}
+
+
+/*
+ * A row that is none of the answer.  In metrics the counts of a name that has
+ * had series are not in the sum, from which they would be taken again.
+ */
+
+static void
+ngx_http_dsem_figures_rest(ngx_http_dsem_counters_reader_t *reader,
+    ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *copy)
+{
+    ngx_uint_t  i;
+
+    if (copy->len == 0) {
+        ngx_http_dsem_figures_add(&reader->other, copy->values, NULL);
+        return;
+    }
+
+    reader->partial = 1;
+
+    ngx_http_dsem_figures_add(&reader->other, copy->base, NULL);
+    ngx_http_dsem_figures_add_row(&reader->other, copy);
+
+    if (!reader->series || ngx_http_dsem_counters_summed(row)) {
+        return;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_NVALUES; i++) {
+        reader->hidden[i] += ngx_http_dsem_counters_value(copy, i);
+    }
 }
 
 

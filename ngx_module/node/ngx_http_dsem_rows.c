@@ -398,6 +398,8 @@ ngx_http_dsem_rows_clear(ngx_http_dsem_rows_t *rows, ngx_http_dsem_row_t *row)
         row->base[i] = row->values[i];
     }
 
+    row->series = NGX_HTTP_DSEM_ROW_NEW;
+
     for (i = 0; i < NGX_HTTP_DSEM_ROW_PEAKS; i++) {
         row->peaks[i] = 0;
     }

@@ -30,6 +30,14 @@
 #define NGX_HTTP_DSEM_ROWS_NUMBER    0xfffff
 
 
+/* what metrics have made of the name of a row */
+typedef enum {
+    NGX_HTTP_DSEM_ROW_NEW = 0,       /* nothing yet */
+    NGX_HTTP_DSEM_ROW_SUMMED,        /* it is one of the other names */
+    NGX_HTTP_DSEM_ROW_SHOWN          /* it has series, or has had them */
+} ngx_http_dsem_row_series_e;
+
+
 typedef struct {
     ngx_atomic_t         version;    /* odd: the name is being changed */
     ngx_atomic_t         owner;      /* process that changes it, by its
@@ -38,10 +46,11 @@ typedef struct {
     ngx_atomic_t         dry;        /* time of the last request that a dry run
                                         passed, and 1; 0: none */
     ngx_atomic_t         limit;      /* last seen in force, and 1; 0: none */
+    ngx_atomic_t         series;     /* ngx_http_dsem_row_series_e */
 
     /* since the zone was created, of all names that the row has had */
     ngx_atomic_t         values[NGX_HTTP_DSEM_ROW_VALUES];
-    /* of these, before it got its name */
+    /* of these, before it got its name, or series */
     ngx_atomic_t         base[NGX_HTTP_DSEM_ROW_VALUES];
 
     ngx_atomic_t         peaks[NGX_HTTP_DSEM_ROW_PEAKS];
