@@ -411,13 +411,14 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
 
 /*
  * Answers that "..._next_upstream" takes for failed tries: nginx reads it only
- * where another try may follow, and here none does.
+ * where another try may follow, and here none does.  The header is that of the
+ * cache where a stale page has taken the place of the answer.
  */
 
 ngx_uint_t
 ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
 {
-    ngx_uint_t  i;
+    ngx_uint_t  i, status;
 
     static struct {
         ngx_uint_t  status;
@@ -430,8 +431,11 @@ ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
         { NGX_HTTP_GATEWAY_TIME_OUT, NGX_HTTP_UPSTREAM_FT_HTTP_504 }
     };
 
+    status = (u->state && u->state->status) ? u->state->status
+                                            : u->headers_in.status_n;
+
     for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        if (u->headers_in.status_n == answers[i].status) {
+        if (status == answers[i].status) {
             return (u->conf->next_upstream & answers[i].mask) != 0;
         }
     }
