@@ -28,8 +28,9 @@
 -- long. No step reaches a wall that has fallen below half of the limit. So
 -- where the latency leaps, and half of the limit is not better, a deep step
 -- follows: farther down than the latency has risen. The turn in which it leaps
--- shows a part of that, the one of the lower limit all. One in vain is the last
--- for a minute, as clients can make requests slow.
+-- shows a part of that, the one of the lower limit all. It may be too deep, so
+-- half of the distance suffices. One in vain is the last for a minute, as
+-- clients can make requests slow.
 --
 -- A node may be farther from the backend than others. How far the usual time
 -- of a session is from that of the fleet is taken off its requests: a turn with
@@ -66,8 +67,8 @@ local AUTO_FEWEST, AUTO_MOST, AUTO_LATENCIES = 8, 100, 4
 -- and one of them may fail: of more, one is fewer than AUTO_ERRORS
 local AUTO_EACH = 20
 -- half of the distance is the most throughput / latency; more throughput
--- counts a little more
-local AUTO_WORTH, AUTO_CLIP = 0.6, 1
+-- counts a little more, but for a deep step, which may be far too deep
+local AUTO_WORTH, AUTO_WORTH_DEEP, AUTO_CLIP = 0.6, 0.5, 1
 -- standard errors that decide; after one pair, as it may be chance
 local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
 -- standard errors that end a turn beyond a wall: more, as each sample is asked
@@ -404,6 +405,9 @@ local function auto_next(s, min, max, now)
     if away > 0 then s.before = known end
 end
 
+-- Whether the limit that is tried is that of a deep step.
+local function auto_deep(s) return s.tried * 2 < s.base - 1 end
+
 -- How far the latency had leapt when the comparison with a lower limit began;
 -- 0: it had not, or there is to be no deep step now.
 local function auto_leapt(s, now)
@@ -438,7 +442,7 @@ local function auto_lost(s, min, max, now)
         return
     end
     -- it was one, and in vain
-    if s.tried * 2 < s.base - 1 then s.blamed = now end
+    if auto_deep(s) then s.blamed = now end
     s.lost = (s.lost > 0 or s.step <= AUTO_NEAR) and s.lost + 1 or 0
     s.higher = s.up == 1 and s.higher + 1 or 0
     if s.reason ~= AUTO_REASON.none or s.up == 1 then
@@ -475,8 +479,9 @@ local function auto_compare(s, min, max, now)
     if s.half == 0 then return auto_other(s, not probe, 1, now) end
     local distance = 10000 * math.log(s.tried / s.base)
     local most, rise = AUTO_CLIP * math.abs(distance), s.trial - s.level
+    local worth = auto_deep(s) and AUTO_WORTH_DEEP or AUTO_WORTH
     local gain = math.floor(math.max(-most, math.min(most,
-        AUTO_WORTH * distance - rise)) + 0.5)
+        worth * distance - rise)) + 0.5)
     s.pairs, s.gain, s.gains = s.pairs + 1, s.gain + gain, s.gains + gain ^ 2
     s.rise = math.max(s.rise, rise)
     local sure, long = auto_sure(s, most), s.step > AUTO_NEAR
