@@ -1,8 +1,7 @@
--- Rows of the zoo that were written when all others had been seen, when half of
--- the first limit and a third were about to be tried before higher ones, and
--- after a leap of the latency a limit far below that is half as good a bargain.
--- They were run once when that was done: walls below the first limit, walls
--- that turn, others without a wall, clients that mean it.
+-- Rows of the zoo that were written when all others had been seen, when limits
+-- below the first one were about to be tried before higher ones, and a deep step
+-- to bring half of the distance only: walls below the first limit, walls that
+-- turn, others without a wall, clients that mean it.
 
 local kit = require('kit')
 local always, turns, rows = kit.always, kit.turns, kit.rows()
