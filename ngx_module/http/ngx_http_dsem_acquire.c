@@ -190,6 +190,13 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         claim->ask.pass = (ctx->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_PASS);
 
+        if (claim->ticket) {
+            /* granted when the request was redirected */
+            answer = claim->ticket->answer;
+            ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
+            continue;
+        }
+
         if (claim->ask.pool
             && !claim->again
             && ngx_http_dsem_acquire_unusable(ctx, claim))

@@ -196,15 +196,17 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
             break;
         }
 
-        ngx_http_dsem_result_verdict(held, &held->ticket->answer);
-
-        /* granted in this turn, while its request of a dry run went on */
-        ngx_http_dsem_ticket_seen(held->ticket);
-
         claims[i].ticket = held->ticket;
         claims[i].states = held->states;
-        claims[i].counted = 1;
         held->ticket = NULL;
+
+        if (ngx_http_dsem_ticket_seen(claims[i].ticket)) {
+            /* granted in this turn, while its request of a dry run went on */
+            break;
+        }
+
+        ngx_http_dsem_result_verdict(held, &claims[i].ticket->answer);
+        claims[i].counted = 1;
     }
 
     /* that of a pool, whose claim is the last one */

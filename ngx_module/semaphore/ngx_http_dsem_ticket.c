@@ -754,12 +754,17 @@ ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account)
 }
 
 
-/* its owner has seen the answer */
+/* its owner sees the answer now; returns whether that is a new one */
 
-void
+ngx_uint_t
 ngx_http_dsem_ticket_seen(ngx_http_dsem_ticket_t *ticket)
 {
+    ngx_uint_t  notifying;
+
+    notifying = ticket->notifying;
     ngx_http_dsem_ticket_withdraw(ticket);
+
+    return notifying;
 }
 
 

@@ -36,7 +36,7 @@ void ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket,
 void ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_verdict_e verdict);
 
-void ngx_http_dsem_ticket_seen(ngx_http_dsem_ticket_t *ticket);
+ngx_uint_t ngx_http_dsem_ticket_seen(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket);
