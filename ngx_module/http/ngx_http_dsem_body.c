@@ -449,6 +449,8 @@ ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx,
     rc = ngx_http_read_client_request_body(r, handler);
 
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        /* it may linger; nor is there a ticket of an earlier dry run */
+        ngx_http_dsem_ctx_release_all(ctx);
         return rc;
     }
 
