@@ -357,7 +357,9 @@ ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
 /*
  * True if Redis has removed the session of this name.  The reply to the first
  * hello after that may be lost, and then the session is there again: an
- * overage has this cause, too, once the worker's own lease is over.
+ * overage has this cause, too, once the worker's own lease is over.  Not after
+ * an outage for all: while Redis recovers it grants nothing, and others may
+ * not have declared yet that they have less than before.
  */
 
 static ngx_uint_t
@@ -373,8 +375,9 @@ ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
     expired = (hello->registered == 0);
 
     session->lease_expired |= expired
-                              || ngx_http_dsem_lease_age(&session->lease)
-                                 >= session->lease.length;
+                              || (hello->recovery == 0
+                                  && ngx_http_dsem_lease_age(&session->lease)
+                                     >= session->lease.length);
 
     return expired;
 }
