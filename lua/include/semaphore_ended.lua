@@ -47,7 +47,8 @@ local function semaphore_scan(sem, view)
         local field = page[2][i]
         if string.find(field, SESSION) then sessions[#sessions + 1] = field end
     end
-    view.steps = view.steps - #sessions
+    -- of a small hash a page is all of it; one step is for a list of tickets
+    view.steps = math.max(view.steps - #sessions, 1)
     view.more = true
     if semaphore_drop(sem, view, sessions) then return end
     if page[1] == '0' then
