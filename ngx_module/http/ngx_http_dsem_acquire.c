@@ -567,6 +567,11 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
 
     claim = &ctx->claims[ctx->current];
 
+    if (claim->ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING) {
+        /* in this turn, and the notice of it is to come */
+        return;
+    }
+
     ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
     ngx_http_dsem_result_timeout(claim);
 
