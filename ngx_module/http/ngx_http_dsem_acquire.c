@@ -651,19 +651,23 @@ ngx_http_dsem_acquire_cleanup(void *data)
 }
 
 
-/* there is no verdict yet, and the client has left; it may have waited */
+/*
+ * There is no verdict yet, and the client has left; it may have waited.  A
+ * request of a dry run has passed, and keeps what it would have had.
+ */
 
 void
 ngx_http_dsem_acquire_abort(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_dsem_claim_t  *claim;
 
-    ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
+    if (!ctx->conf->dry_run) {
+        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
 
-    if (ctx->current < ctx->nclaims && !ctx->conf->dry_run) {
-        claim = &ctx->claims[ctx->current];
-
-        if (claim->ticket) {
+        if (ctx->current < ctx->nclaims
+            && ctx->claims[ctx->current].ticket)
+        {
+            claim = &ctx->claims[ctx->current];
             ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
             ctx->status = NGX_HTTP_DSEM_STATUS_ABORTED;
         }

@@ -752,7 +752,10 @@ ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
 
         /* it has its permit, or has been redirected */
 
-        if (w->ctx->decided || !w->ctx->conf->hold) {
+        if (w->ctx->decided
+            || !w->ctx->conf->hold
+            || w->ctx->conf->dry_run)
+        {
             continue;
         }
 
