@@ -13,8 +13,8 @@
 #include "ngx_http_dsem_memo.h"
 
 
-/* bytes beside "dsem_zone_size": of the top keys */
-#define NGX_HTTP_DSEM_ZONE_MORE  65536
+/* bytes beside "dsem_zone_size": of the top keys, and of processes */
+#define NGX_HTTP_DSEM_ZONE_MORE  98304
 
 
 typedef struct ngx_http_dsem_zone_entry_s  ngx_http_dsem_zone_entry_t;
