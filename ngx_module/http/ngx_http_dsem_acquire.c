@@ -184,7 +184,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         claim->ask.handler = ngx_http_dsem_acquire_handler;
         claim->ask.data = ctx;
         claim->ask.dry_run = ctx->conf->dry_run;
-        claim->ask.reuse = ctx->conf->hold ? 0 : ctx->conf->reuse;
+        claim->ask.reuse = ctx->conf->reuse;
         claim->ask.local = (ctx->conf->on_error
                             == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
         claim->ask.pass = (ctx->conf->on_error

@@ -338,12 +338,10 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_account_t  *account;
 
     usage = ngx_http_dsem_hint_full(&ask->name, ask->hash, ask->limit);
-    account = ngx_http_dsem_account_find(&ask->name, ask->hash);
 
     /* R1: room for a permit; R2: full queue */
 
     if (usage == NULL
-        || (account && account->idle)
         || ask->fair
         || ask->pool
         || usage->in_use + ask->weight <= usage->limit
@@ -351,6 +349,12 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
         || ngx_http_dsem_session_unavailable(
                                     ngx_http_dsem_shards_session(&ask->name)))
     {
+        return 0;
+    }
+
+    account = ngx_http_dsem_account_find(&ask->name, ask->hash);
+
+    if (account && account->idle) {
         return 0;
     }
 
