@@ -21,7 +21,7 @@ remove_tree($dir);
 make_path(map { "$dir/$_" } qw(conf.d sites-available sites-enabled
     modules-enabled));
 my %text = (
-    'nginx.conf' => "http {\n    # dsem is not used here\n}\n",
+    'nginx.conf' => "http {\n    # dsem is not used here; dsem a;\n}\n",
     'modules-enabled/90.conf' => "load_module modules/ngx_http_dsem_module.so;\n",
     'sites-available/off' => "dsem off_site limit=1;\n",
 );
@@ -33,6 +33,8 @@ symlink '../sites-available/shop', "$dir/sites-enabled/shop" or die "shop: $!";
 write_to('conf.d/redis.conf', "dsem_redis 10.0.0.5;\n");
 is(printed('remove'), 'Warning: nginx will not start again with the directives '
     . "of dsem in $dir/conf.d/redis.conf $dir/sites-enabled/shop\n", 'both files');
+write_to('conf.d/redis.conf', 'server { location / { dsem shop limit=1; } }');
+like(printed('remove'), qr{/redis\.conf }, 'a directive that does not begin a line');
 is(printed('upgrade'), '', 'nothing at an upgrade');
 remove_tree($dir);
 is(printed('remove'), '', 'nothing without nginx');
