@@ -18,8 +18,8 @@
 --   ln(time in us) and of its square, times 1000; the usual ln(time in us) of
 --   the session's requests before the sample, and with it, times 10000, 0:
 --   unknown
--- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
---   then integers: limit in force, limit found, reason
+-- Reply: session (string), epoch, number, status (ok, resync, broken, mixed);
+--   if ok then integers: limit in force, limit found, reason
 --   (AUTO_REASON in include/auto_rule.lua), floor (latency of the lower one of
 --   two limits), latency (geometric mean), both us, 0: unknown; ms until the
 --   next sample; limit found without a probe, 0: the state recovers
@@ -179,9 +179,9 @@ local function adjust(call)
         return STATUS.resync
     end
     -- no session: the reply has no tickets, all are named by messages
-    local sem = semaphore_new(KEYS[2], KEYS[3], '',
+    local sem, fault = semaphore_new(KEYS[2], KEYS[3], '',
         redis.pcall('HMGET', KEYS[2], '.'), view, false)
-    if not sem then return STATUS.broken end
+    if not sem then return fault end
     local s, number = state_read(call, sem, view, values[4])
     if not s then return STATUS.broken end
 

@@ -17,11 +17,11 @@
 --   integers: ticket, weight (permits), place (0: unknown), epoch of its
 --   acquire; given KEYS[4], also "<cost> <key>" as in an acquire of sync, or
 --   "-": no key
--- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
---   then permits in use above the limit, or above that of an order where it is
---   higher (0: none; of a pool above those of the servers of the list), and for
---   each ticket its place (0: Redis never queued it, or has dropped it: acquire
---   again): integers
+-- Reply: session (string), epoch, number, status (ok, resync, broken, mixed);
+--   if ok then permits in use above the limit, or above that of an order
+--   where it is higher (0: none; of a pool above those of the servers of the
+--   list), and for each ticket its place (0: Redis never queued it, or has
+--   dropped it: acquire again): integers
 -- Messages: "reclaimed" as of sync
 --
 -- A ticket keeps its place. A ticket whose place is unknown, or that has a key,
@@ -187,12 +187,13 @@ local function declare(all)
     local v = redis.call('HMGET', KEYS[1], '.', session, 'order:' .. name)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
-    local sem = semaphore_new(KEYS[2], KEYS[3], session,
+    local sem, fault = semaphore_new(KEYS[2], KEYS[3], session,
         redis.pcall('HMGET', KEYS[2], '.', session), view, is_pool)
     local marker = sem and queue_scores(sem, { MARKER })
     if not marker then
         -- a queue of another type, which nothing needs: what is held counts
-        if not sem or tickets + sem.waiting > 0 then return STATUS.broken end
+        if not sem then return fault end
+        if tickets + sem.waiting > 0 then return STATUS.broken end
         marker = {}
     end
     semaphore_drop_ended(sem, view)

@@ -147,9 +147,9 @@ local function order()
     local view = view_new(KEYS[1], call.session, values[1], values[2])
     if not view or view.entry.epoch ~= call.epoch then return STATUS.resync end
     -- no session: the reply has no tickets, all are named by messages
-    local sem = semaphore_new(KEYS[2], KEYS[3], '',
+    local sem, fault = semaphore_new(KEYS[2], KEYS[3], '',
         redis.pcall('HMGET', KEYS[2], '.'), view)
-    if not sem then return STATUS.broken end
+    if not sem then return fault end
 
     local refused, plain = REFUSED.no, sem.text and not sem.pool
     local text = order_text(before, plain)

@@ -31,8 +31,8 @@
 --   Redis may not know it "<id> <server>=<limit> ...", id: 1 to 32 hex digits,
 --   64 servers at most; "-": it can use none
 --   ARGV[5] what is released: "<server>=<permits> ...", the sum is in ARGV[2]
--- Reply: session (string), epoch, number, status (ok, resync, broken; of a pool
---   also unlisted: the list is unknown, nothing was executed); if ok
+-- Reply: session (string), epoch, number, status (ok, resync, broken, mixed; of
+--   a pool also unlisted: the list is unknown, nothing was executed); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
 --   may be kept, 0: all idle permits are wanted back, -1: so are those that
@@ -346,10 +346,10 @@ local view = view_new(KEYS[1], call.session, shard_values[1], shard_values[2])
 if not view or view.entry.epoch ~= call.epoch or view.gen ~= call.gen then
     return failed
 end
-local sem = semaphore_new(KEYS[2], KEYS[3], call.session, semaphore_values,
-    view, is_pool)
+local sem, fault = semaphore_new(KEYS[2], KEYS[3], call.session,
+    semaphore_values, view, is_pool)
 if not sem then
-    failed[4] = STATUS.broken
+    failed[4] = fault
     return failed
 end
 -- accounts of sessions that have ended since, and then dead tickets

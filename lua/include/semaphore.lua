@@ -58,18 +58,19 @@ local function view_load(view, sessions)
     end)
 end
 
--- The semaphore with the account of one session, from its fields as read; nil:
--- a key has the wrong type, or it is a pool and should not be one, or the other
--- way round; a_pool nil: as it is. limit is nil until a first one is stored.
+-- The semaphore with the account of one session, from its fields as read; nil
+-- and a status: a key has the wrong type, or it is a pool and should not be
+-- one, or the other way round; a_pool nil: as it is. limit is nil until a first
+-- one is stored.
 -- Places in a new queue begin at the clock, above all places of its earlier
 -- lives.
 local function semaphore_new(key, queue, session, values, view, a_pool)
-    if values.err then return nil end
+    if values.err then return nil, STATUS.broken end
     -- R10: head of a semaphore
     local all, pool = values[1] or '', nil
     local servers = string.find(all, ' /', 1, true)
     if values[1] and a_pool ~= nil and a_pool ~= (servers ~= nil) then
-        return nil
+        return nil, STATUS.mixed
     end
     if servers or a_pool then
         pool = pools.parse(string.sub(all, (servers or #all) + 2))

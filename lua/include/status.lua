@@ -8,5 +8,6 @@ local STATUS = {
     gone = 3,       -- hello of a session that bye has removed: new name needed
     broken = 4,     -- a key of the semaphore has the wrong type
     layout = 5,     -- hello: the state has another layout, and is in use
-    unlisted = 6    -- sync of a pool: its list of servers is unknown
+    unlisted = 6,   -- sync of a pool: its list of servers is unknown
+    mixed = 7       -- it is a pool, and plain for this session, or reverse
 }

@@ -49,6 +49,8 @@ typedef enum {
     NGX_HTTP_DSEM_REPLY_GONE,
     NGX_HTTP_DSEM_REPLY_BROKEN,
     NGX_HTTP_DSEM_REPLY_LAYOUT,
+    NGX_HTTP_DSEM_REPLY_UNLISTED,
+    NGX_HTTP_DSEM_REPLY_MIXED,
     NGX_HTTP_DSEM_NREPLIES,
     /* not in the table: an error in place of text, which is in "text" */
     NGX_HTTP_DSEM_REPLY_ERROR

@@ -62,7 +62,8 @@ typedef struct {
 /* what a reply must have, before its handler reads it */
 typedef struct {
     ngx_uint_t                nvalues;     /* behind the status, at least */
-    unsigned                  broken:1;    /* the handler reads that status */
+    unsigned                  broken:1;    /* the handler reads that status,
+                                              and "mixed" */
     unsigned                  verify:1;    /* a lack of it may have a cause in
                                               the keys of a semaphore */
     unsigned                  any_epoch:1; /* also of an older epoch */
@@ -588,7 +589,8 @@ ngx_http_dsem_script_deliver(ngx_http_dsem_script_calls_t *calls,
 
     } else if (call->kind != NGX_HTTP_DSEM_CALL_TEXT
                && !(rule->broken
-                    && decoded->status == NGX_HTTP_DSEM_REPLY_BROKEN))
+                    && (decoded->status == NGX_HTTP_DSEM_REPLY_BROKEN
+                        || decoded->status == NGX_HTTP_DSEM_REPLY_MIXED)))
     {
         calls->status = decoded->status;
         calls->verify = rule->verify;

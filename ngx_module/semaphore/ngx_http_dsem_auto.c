@@ -534,14 +534,16 @@ ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    if (reply->status != NGX_HTTP_DSEM_REPLY_BROKEN) {
+    if (reply->status == NGX_HTTP_DSEM_REPLY_OK) {
         ngx_http_dsem_auto_read(record, reply);
         return;
     }
 
     record->wait = NGX_HTTP_DSEM_AUTO_BROKEN;
 
-    if (!record->broken) {
+    /* of a pool elsewhere the log has a line of its own, see sync_reply */
+
+    if (!record->broken && reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         record->broken = 1;
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,

@@ -273,8 +273,8 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
 
-    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        ngx_http_dsem_sync_reply_broken(declare->account);
+    if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
+        ngx_http_dsem_sync_reply_broken(declare->account, reply->status);
         return NGX_OK;
     }
 

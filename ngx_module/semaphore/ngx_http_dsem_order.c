@@ -450,7 +450,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     task->sent = 0;
 
-    if (reply == NULL || reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
+    if (reply == NULL || reply->status != NGX_HTTP_DSEM_REPLY_OK) {
         /*
          * Without a reply, or not executed.  An order whose queue was being
          * served is set all the same.

@@ -117,8 +117,8 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     rc = NGX_OK;
 
-    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        ngx_http_dsem_sync_reply_broken(account);
+    if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
+        ngx_http_dsem_sync_reply_broken(account, reply->status);
 
     } else {
         rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
@@ -753,10 +753,14 @@ ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
 }
 
 
-/* concerns this semaphore only, until its keys are deleted */
+/*
+ * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
+ * last permit of the other kind is released; the key counts it.
+ */
 
 void
-ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
+ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_reply_e status)
 {
     static ngx_msec_t  logged;
     static ngx_uint_t  ever;
@@ -766,11 +770,22 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
         ever = 1;
         logged = ngx_current_msec;
 
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: semaphore \"%V\" unusable (key \"%V\" or \"%V\" "
-                      "in redis is of another type), delete the key",
-                      &account->node.str, &account->key,
-                      &account->queue_key);
+        if (status == NGX_HTTP_DSEM_REPLY_MIXED) {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "dsem: semaphore \"%V\" unusable (%s elsewhere), "
+                          "give the pool another name",
+                          &account->node.str,
+                          account->servers
+                          ? "a pool here, and a plain semaphore"
+                          : "a plain semaphore here, and a pool");
+
+        } else {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "dsem: semaphore \"%V\" unusable (key \"%V\" or "
+                          "\"%V\" in redis is of another type), delete the key",
+                          &account->node.str, &account->key,
+                          &account->queue_key);
+        }
     }
 
     ngx_http_dsem_ledger_clear(account);

@@ -42,18 +42,25 @@ EOF_CONF
 my $sentence = qr/dsem error: semaphore "gpus" unusable \(/;
 
 sub refused_at {
-    my ($name, $node, $path) = @_;
+    my ($name, $node, $path, $here, $elsewhere) = @_;
     $node->clear_logs;
     is $node->get($path)->header('X-Dsem'), 'ERROR', "$name: refused";
     is scalar($node->grep_log($sentence)), 1, "$name: with the reason";
     is scalar($node->grep_log(qr/redis unavailable/)), 0,
         "$name: Redis is available";
+    # a key is not to be deleted: it counts the permits of the other kind
+    is_deeply [ map { /dsem: semaphore "gpus" (unusable .*)/ ? $1 : () }
+        $node->grep_log(qr/\[error\]/) ],
+        [ $here ? "unusable ($here here, and $elsewhere elsewhere), "
+            . 'give the pool another name' : () ], "$name: advice";
+    is scalar($node->grep_log(qr/delete the key/)), 0, "$name: key kept";
 }
 
 my $held = $pool->begin('/?hang=1');
 wait_for { $up->now == 1 } 15, 'a permit of the pool';
 refused_at('plain, in the worker of the pool', $pool, '/plain?n=gpus');
-refused_at('plain, at another node', $plain, '/');
+refused_at('plain, at another node', $plain, '/', 'a plain semaphore',
+    'a pool');
 is $pool->get('/')->header('X-Dsem'), 'PASSED', 'the pool is served';
 $up->release_all;
 $held->wait;
@@ -61,7 +68,7 @@ eventually { !$t->state->held('gpus') } 'permit back';
 
 $held = $plain->begin('/?hang=1');
 wait_for { $up->now == 1 } 15, 'a plain permit';
-refused_at('pool, at another node', $pool, '/');
+refused_at('pool, at another node', $pool, '/', 'a pool', 'a plain semaphore');
 is $plain->get('/')->header('X-Dsem'), 'PASSED', 'the plain one is served';
 $up->release_all;
 $held->wait;

@@ -33,7 +33,7 @@ use strict;
 use Dsem::State;
 use Dsem::Test ();
 
-our @STATUS = qw/ok resync stale gone broken layout unlisted/;
+our @STATUS = qw/ok resync stale gone broken layout unlisted mixed/;
 our @VERDICT = qw/refused granted queued recovering/;
 
 sub import { goto &Dsem::Test::import }
