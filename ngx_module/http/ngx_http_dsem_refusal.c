@@ -269,6 +269,16 @@ ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_ctx_t *ctx, char *dry)
         return;
     }
 
+    if (ctx->local) {
+        /* the permits of others are unknown */
+        ngx_log_error(level, log, 0,
+                      "dsem rejected%s: semaphore \"%V\" has %i permits in use "
+                      "in this worker and its share of the queue is full, "
+                      "redis unavailable",
+                      dry, &ctx->name, ctx->in_use);
+        return;
+    }
+
     ngx_log_error(level, log, 0,
                   "dsem rejected%s: semaphore \"%V\" has %i of %i permits "
                   "in use and its queue is full",

@@ -173,6 +173,12 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
         answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
         answer->in_use = account->held;
         answer->local = 1;
+
+        if (account->servers == NULL) {
+            /* a lower one than that of the request may be in force */
+            answer->limit = ngx_http_dsem_account_local_limit(account);
+        }
+
         return 0;
     }
 

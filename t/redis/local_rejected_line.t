@@ -1,0 +1,55 @@
+#!/usr/bin/perl
+
+# A request that is rejected while Redis is unavailable: the line has the permits
+# of the worker and the reason, not free permits of the fleet beside a full queue.
+# A lower limit in force is that of the line.
+
+use lib 't/lib';
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+worker_processes 1;
+dsem_redis_connect_timeout 300ms;
+dsem_lease 30s;
+add_header X-Dsem $dsem_status always;
+location / {
+    dsem $arg_n limit=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /ordered {
+    dsem ordered limit=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+EOF_CONF
+
+my $held = $node->begin('/?n=api&hang=1');
+wait_for { $up->now == 1 } 15, 'a permit';
+$t->state->order('ordered', '0 0');
+is $node->get('/ordered')->header('X-Dsem'), 'REJECTED', 'limit 0 is in force';
+
+$redis->stop;
+wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
+$node->clear_logs;
+
+is $node->get('/?n=api')->header('X-Dsem'), 'REJECTED', 'rejected';
+is_deeply [ lines() ], [ 'semaphore "api" has 1 permits in use in this worker '
+    . 'and its share of the queue is full, redis unavailable' ], 'the reason';
+$node->clear_logs;
+is $node->get('/ordered')->header('X-Dsem'), 'REJECTED', 'lower limit: rejected';
+is_deeply [ lines() ], [ 'weight 1 exceeds limit 0 of semaphore "ordered"' ],
+    'lower limit: the reason';
+
+$up->release_all;
+$held->wait;
+$redis->start;
+
+$t->done;
+
+sub lines {
+    return map { /dsem rejected: (.*?), client:/ ? $1 : () }
+        split /\n/, $node->error_log;
+}
