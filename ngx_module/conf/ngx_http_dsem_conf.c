@@ -751,16 +751,17 @@ static ngx_int_t
 ngx_http_dsem_conf_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf)
 {
-    ngx_uint_t                  i;
+    ngx_uint_t                  i, inherited;
     ngx_http_dsem_limit_t      *limit;
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_dsem_main_conf_t  *dmcf;
 
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_conf_api_answers(cf, prev->hold, &conf->hold, dmcf->hold,
-                                       "dsem_hold"))
-    {
+    inherited = ngx_http_dsem_conf_api_answers(cf, prev->hold, &conf->hold,
+                                               dmcf->hold, "dsem_hold");
+    if (inherited) {
         conf->hold_max = prev->hold_max;
         conf->hold_interval = prev->hold_interval;
     }
@@ -770,13 +771,18 @@ ngx_http_dsem_conf_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     }
 
     if (conf->limits == NULL) {
-        clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"dsem_hold\" directive in location \"%V\" holds "
                            "no permit, it needs a \"dsem\" directive",
                            &clcf->name);
         return NGX_ERROR;
+    }
+
+    if (conf->dry_run && !inherited) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem_hold\" directive in location \"%V\" grants "
+                           "every program at once, as \"dsem_dry_run\" is on "
+                           "there", &clcf->name);
     }
 
     /*

@@ -39,6 +39,8 @@ for my $wrong (@wrong) {
 
 my $warning = '"dsem_hold" directive has no effect in location "/h", a later '
     . 'directive answers its requests';
+my $granted = '"dsem_hold" directive in location "/h" grants every program at '
+    . 'once, as "dsem_dry_run" is on there';
 
 # title, text of a server, expected warning
 my @right = (
@@ -53,6 +55,14 @@ my @right = (
         . 'if ($arg_a) { proxy_pass http://127.0.0.1:1; } }'],
     ['other handler', 'dsem a limit=1; location /h { dsem_hold; '
         . 'proxy_pass http://127.0.0.1:1; }', $warning],
+    ['dry run', 'dsem_dry_run on; dsem a limit=1; location /h { dsem_hold; }',
+        $granted],
+    ['dry run of methods', 'dsem a limit=1; location /h { dsem_dry_run on; '
+        . 'dsem_hold; limit_except POST { deny all; } }', $granted],
+    ['dry run elsewhere', 'dsem_dry_run on; dsem a limit=1; '
+        . 'location /h { dsem_dry_run off; dsem_hold; }'],
+    ['dry run, other handler', 'dsem_dry_run on; dsem a limit=1; location /h { '
+        . 'dsem_hold; proxy_pass http://127.0.0.1:1; }', $warning],
 );
 
 for my $right (@right) {
