@@ -118,8 +118,10 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_int_t   rc;
     ngx_uint_t  pending;
 
-    if (!ctx->decided) {
-        /* the verdict of the last location never came */
+    if (!ctx->decided
+        && (ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED || ctx->dry_run))
+    {
+        /* the verdict of the last location, a dry run, never came */
         ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
     }
 

@@ -110,7 +110,7 @@ ngx_http_dsem_add_variables(ngx_conf_t *cf)
 }
 
 
-/* NULL: not limited, or not decided yet, not even in a dry run */
+/* NULL: not limited, or not decided yet and never queued */
 
 static ngx_http_dsem_ctx_t *
 ngx_http_dsem_variables_ctx(ngx_http_request_t *r)
@@ -124,8 +124,8 @@ ngx_http_dsem_variables_ctx(ngx_http_request_t *r)
     }
 
     if (ctx == NULL
-        || (!ctx->decided && !ctx->dry_run)
-        || ctx->status == NGX_HTTP_DSEM_STATUS_NONE)
+        || ctx->status == NGX_HTTP_DSEM_STATUS_NONE
+        || (!ctx->decided && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED))
     {
         return NULL;
     }
