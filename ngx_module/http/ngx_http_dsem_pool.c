@@ -431,8 +431,11 @@ ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
         { NGX_HTTP_GATEWAY_TIME_OUT, NGX_HTTP_UPSTREAM_FT_HTTP_504 }
     };
 
-    status = (u->state && u->state->status) ? u->state->status
-                                            : u->headers_in.status_n;
+    status = u->state ? u->state->status : 0;
+
+    if (status < NGX_HTTP_OK) {
+        status = u->headers_in.status_n;
+    }
 
     for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         if (status == answers[i].status) {

@@ -31,6 +31,7 @@ ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
     ngx_uint_t failed)
 {
     ngx_msec_t                  time;
+    ngx_uint_t                  status;
     ngx_http_dsem_sample_e      result;
     ngx_http_upstream_state_t  *state;
 
@@ -40,10 +41,17 @@ ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
         return;
     }
 
-    if (failed || state->status >= NGX_HTTP_INTERNAL_SERVER_ERROR) {
+    status = state->status;
+
+    if (status > NGX_HTTP_SWITCHING_PROTOCOLS && status < NGX_HTTP_OK) {
+        /* nginx keeps that of early hints */
+        status = r->upstream->headers_in.status_n;
+    }
+
+    if (failed || status >= NGX_HTTP_INTERNAL_SERVER_ERROR) {
         result = NGX_HTTP_DSEM_SAMPLE_ERROR;
 
-    } else if (state->status == 0 || r->connection->error) {
+    } else if (status == 0 || r->connection->error) {
         result = NGX_HTTP_DSEM_SAMPLE_ABORTED;
 
     } else {

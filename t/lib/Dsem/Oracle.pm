@@ -308,6 +308,8 @@ sub response_head {
         $conn->{keep} ? 'Connection: keep-alive' : 'Connection: close');
     push @fields, defined $length ? "Content-Length: $length"
         : 'Transfer-Encoding: chunked';
+    unshift @fields, 'HTTP/1.1 103 Early Hints', "Link: </a>\r\n"
+        if $conn->{arg}{hints};
     return join("\r\n", @fields) . "\r\n\r\n";
 }
 
