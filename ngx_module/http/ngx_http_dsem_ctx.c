@@ -198,6 +198,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 
         claims[i].ticket = held->ticket;
         claims[i].states = held->states;
+        claims[i].waits = held->waits;
         held->ticket = NULL;
 
         if (ngx_http_dsem_ticket_seen(claims[i].ticket)) {

@@ -2,7 +2,8 @@
 
 # In one turn of the event loop a request of a dry run has its grant, and its
 # response redirects it into a location with the same semaphore: it has the
-# permit there, and is not notified of the grant any more.
+# permit there, and is not notified of the grant any more; the time that it has
+# waited begins with its first ask.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -27,6 +28,9 @@ location /tried {
     error_page 410 = @tried;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /dsem/ {
+    dsem_api;
+}
 location @kept {
     dsem one limit=1 queue=10 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
@@ -39,6 +43,7 @@ location @tried {
 }
 EOF_CONF
 
+my $begun = now;
 my $a = $t->node('a', $conf);
 my $b = $t->node('b', $conf);
 my ($worker) = $a->workers;
@@ -65,5 +70,9 @@ for my $status (418, 410) {
     is $tried->wait->status, $status, "$status: served";
     is_deeply [$a->workers], [$worker], 'by the same worker';
 }
+
+my ($waited) = $a->get('/dsem/metrics')->body
+    =~ /^dsem_wait_seconds_sum\{semaphore="one"\} (\S+)$/m;
+cmp_ok $waited, '<=', 2 * (now - $begun), 'the times waited';
 
 $t->done;
