@@ -54,7 +54,6 @@ static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_cleanup(void *data);
 static void ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r);
-static void ngx_http_dsem_acquire_resume(ngx_http_request_t *r);
 
 
 /*
@@ -134,19 +133,17 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
 
 /*
  * The worker exits before there can be a permit that is of use.  A request that
- * waits runs its phases, and may be gone afterwards.
+ * is suspended has to be resumed.
  */
 
 void
 ngx_http_dsem_acquire_exit(ngx_http_dsem_ctx_t *ctx)
 {
-    ngx_uint_t              waits;
     ngx_http_dsem_claim_t  *claim;
 
     claim = &ctx->claims[ctx->current];
-    waits = (claim->ticket != NULL);
 
-    if (waits) {
+    if (claim->ticket) {
         ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
 
     } else {
@@ -157,10 +154,6 @@ ngx_http_dsem_acquire_exit(ngx_http_dsem_ctx_t *ctx)
 
     ngx_http_dsem_result_invalid(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
-
-    if (waits) {
-        ngx_http_dsem_acquire_resume(ctx->request);
-    }
 }
 
 
@@ -711,7 +704,7 @@ ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r)
 
 /* runs its phases again; the request may be gone afterwards */
 
-static void
+void
 ngx_http_dsem_acquire_resume(ngx_http_request_t *r)
 {
     ngx_connection_t  *c;

@@ -287,6 +287,8 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
         && ctx->current < ctx->nclaims
         && ngx_http_dsem_hold_over(&ngx_http_dsem_holds))
     {
+        /* the time of its body is no wait */
+        ctx->started = ngx_current_msec - ctx->wait_time;
         ngx_http_dsem_acquire_exit(ctx);
     }
 }
@@ -764,6 +766,7 @@ ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
         ngx_http_set_log_request(r->connection->log, r);
 
         ngx_http_dsem_acquire_exit(w->ctx);
+        ngx_http_dsem_acquire_resume(r);
     }
 }
 

@@ -83,6 +83,8 @@ for (@ends, $late) {
 }
 is scalar(grep { $_->{dsem_status} eq 'ERROR' } $node->access_log), 3,
     'three errors logged';
+my ($post) = grep { $_->{request_method} eq 'POST' } $node->access_log;
+is $post->{dsem_wait_time}, '0.000', 'the time of the body is no wait';
 is scalar($node->grep_log(
     qr/dsem error: worker exits, request cannot wait for semaphore "jobs"/)),
     3, 'and why';
