@@ -117,12 +117,10 @@ end
 -- state was lost; number: of sessions, in the last reply to it; age: ms since
 -- its last answered hello or beat.
 local function census_hello(census, session, clock, lease, member, number, age)
-    local score = redis.call('ZSCORE', census.key, session)
-    if score and (score == NOT_MEMBER or tonumber(score) > NEVER) then
-        return
-    end
+    -- a later hello has number and age of a reply in this state
+    if redis.call('ZSCORE', census.key, session) then return end
     if not member then
-        if not score then census_add(census, session, NOT_MEMBER) end
+        census_add(census, session, NOT_MEMBER)
         return
     end
 

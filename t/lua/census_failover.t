@@ -49,3 +49,36 @@ is $one->beat->{live}, 2, 'two registered';
 $scripts->session('next')->enter;
 $one->enter(restarted => 1);
 is $one->beat->{live}, 3, 'numbers kept';
+
+# a hello whose connection is lost before "declared": the next one has the number
+# of the new state, with a session that is new
+sub anew {
+    my ($before) = @_;
+    $scripts->redis->cmd('FLUSHALL');
+    my @all = map { $scripts->session($_)->enter } qw/one two three/;
+    $_->beat for @all;
+    $before->(@all);
+    $all[0]->declared;
+    return @all;
+}
+
+@old = anew(sub {
+    my ($first, $second) = @_;
+    $first->hello(restarted => 1);
+    $scripts->session('new')->enter;
+    $second->hello;
+    $second->hello;
+});
+is $old[0]->ask('api', 1), 'recovering', 'second hello: two missing';
+$old[1]->declared;
+$old[2]->enter;
+is $old[0]->ask('api', 1), 'granted', 'second hello: all declared';
+
+# and an age since a reply of this state, after an outage
+@old = anew(sub {
+    my ($first) = @_;
+    $first->hello(restarted => 1, age => 4000);
+    $first->hello(age => 0);
+});
+$_->enter(age => 4000) for @old[1, 2];
+is $old[0]->ask('api', 1), 'granted', 'outage before: all declared';

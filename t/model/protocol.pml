@@ -563,7 +563,8 @@ inline exec_hello(w)
             :: else
             fi
             if
-            :: R.open && c_num > 0 && !R.counted[w] &&
+            /* the first hello decides: a later one knows the new state */
+            :: R.open && c_num > 0 && R.told[w] == 0 &&
                (again || R.any && c_gen != 0) -> R.told[w] = c_num
             :: else
             fi
