@@ -35,11 +35,13 @@ local function semaphore_drop(sem, view, sessions)
 end
 
 -- The log does not go back far enough: reads all accounts, some per call.
--- The field "scan" has the cursor and the number of the ended at its begin.
+-- The field "scan" has the cursor, the number of the ended at its begin, and
+-- the term of the state: another process has another order of fields.
 local function semaphore_scan(sem, view)
-    local cursor, ended = string.match(
-        redis.call('HGET', sem.key, 'scan') or '', '^(%d+) (%d+)$')
-    if tonumber(ended or 0) > view.ended then cursor = nil end
+    local term = redis.call('HGET', view.key, 'term') or '0'
+    local cursor, ended, begun = string.match(
+        redis.call('HGET', sem.key, 'scan') or '', '^(%d+) (%d+) (%S+)$')
+    if begun ~= term or tonumber(ended) > view.ended then cursor = nil end
     if not cursor then cursor, ended = '0', view.ended end
     local page = redis.call('HSCAN', sem.key, cursor, 'COUNT', 50)
     local sessions = {}
@@ -57,7 +59,8 @@ local function semaphore_scan(sem, view)
         view.more = sem.seen ~= view.ended
     else
         sem.set[#sem.set + 1] = 'scan'
-        sem.set[#sem.set + 1] = string.format('%s %.0f', page[1], ended)
+        sem.set[#sem.set + 1] = string.format('%s %.0f %s', page[1], ended,
+            term)
     end
 end
 
