@@ -49,12 +49,20 @@
 #define NGX_HTTP_DSEM_CLOCK_STEP         1000
 
 
+/* what lua/hello.lua replies of the session */
+typedef enum {
+    NGX_HTTP_DSEM_HELLO_REMOVED = 0,  /* or it is new */
+    NGX_HTTP_DSEM_HELLO_REGISTERED,
+    NGX_HTTP_DSEM_HELLO_OLDER         /* the state is, and recovers */
+} ngx_http_dsem_handshake_hello_e;
+
+
 /* the values that lua/hello.lua replies */
 typedef struct {
     int64_t                   generation;
     int64_t                   nsessions;
     int64_t                   recovery;    /* ms, until it ends; 0: none */
-    int64_t                   registered;  /* unsigned:1, before this hello */
+    int64_t                   registered;  /* before this hello, see above */
     int64_t                   configure;   /* unsigned:1, limits are missing */
     int64_t                   process;     /* of Redis; 0: unknown */
     int64_t                   term;
@@ -298,7 +306,6 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_session_set_recovery(session, hello->recovery);
 
     expired = ngx_http_dsem_handshake_expired(session, hello, lost);
-    session->keys_lost |= session->verify && !lost && hello->registered;
     session->state_lost |= lost;
     session->entered = 1;
     session->verify = 0;
@@ -355,31 +362,49 @@ ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
 
 
 /*
- * True if Redis has removed the session of this name.  The reply to the first
- * hello after that may be lost, and then the session is there again: an
- * overage has this cause, too, once the worker's own lease is over.  Not after
- * an outage for all: while Redis recovers it grants nothing, and others may
- * not have declared yet that they have less than before.
+ * True if Redis has removed the session of this name, and may have granted to
+ * others what it had.  The reply to the first hello after that may be lost, and
+ * then the session is there again: an overage has this cause, too, once the
+ * worker's own lease is over.  Not after an outage for all: while Redis
+ * recovers it grants nothing, and others may not have declared yet that they
+ * have less than before.
+ *
+ * A state that is older than the session is one that was lost: as it recovers,
+ * nothing was granted, and until the fence, which this hello does not move, the
+ * permits serve this worker.  After the lease the session may have been removed
+ * before, by the process from which the state is.
  */
 
 static ngx_uint_t
 ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
     ngx_http_dsem_handshake_hello_t *hello, ngx_uint_t lost)
 {
-    ngx_uint_t  expired;
+    ngx_uint_t  over, removed;
 
     if (!session->entered || lost) {
         return 0;
     }
 
-    expired = (hello->registered == 0);
+    over = (ngx_http_dsem_lease_age(&session->lease)
+            >= session->lease.length);
 
-    session->lease_expired |= expired
-                              || (hello->recovery == 0
-                                  && ngx_http_dsem_lease_age(&session->lease)
-                                     >= session->lease.length);
+    if (hello->registered == NGX_HTTP_DSEM_HELLO_OLDER && !over) {
+        return 0;
+    }
 
-    return expired;
+    removed = (hello->registered != NGX_HTTP_DSEM_HELLO_REGISTERED);
+
+    session->keys_lost |= session->verify && !removed;
+
+    if (removed && !over && session->process != session->accepted) {
+        /* others did not know of it, and have recovered without it */
+        session->state_lost = 1;
+        return 1;
+    }
+
+    session->lease_expired |= removed || (over && hello->recovery == 0);
+
+    return removed;
 }
 
 
@@ -395,7 +420,7 @@ ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
     ngx_http_dsem_handshake_hello_t *hello)
 {
     return session->generation == hello->generation
-           && hello->registered
+           && hello->registered == NGX_HTTP_DSEM_HELLO_REGISTERED
            && !session->undeclared
            && !session->verify
            && session->process

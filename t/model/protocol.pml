@@ -239,6 +239,7 @@ chan reply[SESSIONS] = [ROOM] of { mtype, byte, byte, byte, byte, byte, byte,
 #define F_KEPT       4          /* the limit is kept */
 #define F_CHECK      8
 #define F_DIFFERS    16
+#define F_OLDER      32         /* the state is, than the session */
 
 byte message[NT];               /* grant of a ticket: epoch, 0: none */
 
@@ -256,7 +257,7 @@ hidden byte c_epoch, c_gen, c_num, c_cancel, c_ask, c_check, c_sum;
 hidden byte r_epoch, r_status, r_gen, r_flags, r_num, r_cancel,
     r_removed, r_ask, r_granted, r_queued, r_absent;
 hidden byte lim;
-hidden byte lose, again;
+hidden byte lose, again, recovers;
 
 
 #define T(w, t)     ((w) * TICKETS + (t))
@@ -525,9 +526,16 @@ inline raise_term()
     R.term = (c_sum > R.term -> c_sum : R.term) + 1
 }
 
+/* a session is missing, and nothing was granted since its process replied */
+
+#define OLDER_STATE(w) \
+    (!R.reg[w] && recovers && R.open && R.any && c_num > 0 && \
+     c_gen == R.gen && R.term == c_sum + 1)
+
 inline exec_hello(w)
 {
     again = 0;
+    recovers = R.recovering;
 #if BACKS
     back = 0;
 #endif
@@ -548,6 +556,7 @@ inline exec_hello(w)
         begin_census(n);
         R.lost = 1;
         R.any = 1;
+        recovers = 1;
 #endif
     :: else
     fi
@@ -569,6 +578,7 @@ inline exec_hello(w)
             :: else
             fi
             r_flags = (R.reg[w] -> F_REGISTERED : 0);
+            n = OLDER_STATE(w);
             if
             :: !R.reg[w] -> R.declared[w] = 0
             :: else
@@ -578,6 +588,7 @@ inline exec_hello(w)
             R.silent[w] = 0;
             R.limit[w] = limit[w];
             judge_census();
+            r_flags = r_flags + (n && R.recovering -> F_OLDER : 0);
             r_gen = R.gen;
             r_removed = R.term;
             census_size()
@@ -1032,7 +1043,8 @@ inline read_hello(w)
     m = (r_flags & F_RECOVERING);
     undeclared[w] = (m && !n);
     if
-    :: !n && (accepted[w] && !again && !(r_flags & F_REGISTERED) ||
+    :: !n && (accepted[w] && !again &&
+                 !(r_flags & (F_REGISTERED + F_OLDER)) ||
               again && !m || own[w] > 0) -> expired(w)
     :: else
     fi

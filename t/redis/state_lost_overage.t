@@ -4,7 +4,8 @@
 # longer than the recovery waits: others get the permits meanwhile. This overage
 # is counted and logged when the worker is back. The same with a new node that
 # is the first at the empty Redis, and knows no other: the recovery begins
-# later than its requests.
+# later than its requests. The same with a state of before the worker was
+# registered, which no other one knew yet: the recovery does not wait for it.
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
@@ -90,7 +91,28 @@ $proxy->cut;
 $proxy->thaw;
 back('a new node first', $there, $old);
 
-$_->release_all for $up, $backend;
+my $third = $t->redis(args => [qw(--dbfilename dump.rdb)]);
+my $here = Dsem::State->new($third);
+my $oracle = $t->upstream;
+my ($way, $other_way) = map { $t->proxy($third->address) } 1, 2;
+my $knows = $t->node('knows', $conf, LEASE => '60s',
+    REDIS => $other_way->address);
+wait_for { $here->session_count == 1 } 30, 'one session';
+$third->all_beat(1);
+$third->cmd('SAVE');
+$other_way->freeze;
+my $fresh = $t->node('fresh', $conf, LEASE => '60s', REDIS => $way->address);
+push @requests, hold($oracle, $fresh, 2);
+$way->freeze;
+$third->kill->start;
+$other_way->cut;
+$other_way->thaw;
+push @requests, hold($oracle, $knows, 4);
+$way->cut;
+$way->thaw;
+back('a state of before', $here, $fresh);
+
+$_->release_all for $up, $backend, $oracle;
 is $_->wait->status, 200, 'request served' for @requests;
 
 $t->done;

@@ -236,6 +236,7 @@ sub hello_reply {
         = @rest;
     $self->{run} = $run;
     my $lost = $self->{gen} && $self->{gen} != $gen;
+    # registered 2: the state is older than this session, and recovers
     my $counted = $self->counts($gen, $registered)
         || $self->broken('counted');
     $self->expired if !$counted && ($self->own_fenced
@@ -256,7 +257,7 @@ sub hello_reply {
 sub counts {
     my ($self, $gen, $registered) = @_;
     my $walk = $self->{walk};
-    return $registered && $gen == $self->{gen} && !$self->{new_state}
+    return $registered == 1 && $gen == $self->{gen} && !$self->{new_state}
         && $self->{run} eq $self->{known_run}
         && $walk->{now} - $self->{told_at} < $self->{lease};
 }
