@@ -6,8 +6,7 @@
  * and of all that is made of it, "not found" for ever if that is before the
  * body is read.  So that values can be evaluated then and anew later, this
  * file saves what was cached before, sees whether the body was asked for, and
- * restores.  The captures of regular expressions are saved, too: a map
- * overwrites those of the location.
+ * restores.
  *
  * Only $request_body and $request_body_file are seen, however many maps are
  * between them and a value.  What a variable of a script needs is not.
@@ -94,24 +93,6 @@ ngx_http_dsem_cached_save(ngx_http_request_t *r,
 
     ngx_memcpy(cached->variables, r->variables, size);
 
-#if (NGX_PCRE)
-
-    size = r->ncaptures * sizeof(int);
-
-    cached->captures = ngx_palloc(r->pool, size + 1);
-    if (cached->captures == NULL) {
-        return NGX_ERROR;
-    }
-
-    cached->ncaptures = r->ncaptures;
-    cached->captures_data = r->captures_data;
-
-    if (size) {
-        ngx_memcpy(cached->captures, r->captures, size);
-    }
-
-#endif
-
     return NGX_OK;
 }
 
@@ -128,18 +109,6 @@ ngx_http_dsem_cached_restore(ngx_http_request_t *r,
 
     ngx_memcpy(r->variables, cached->variables,
                cmcf->variables.nelts * sizeof(ngx_http_variable_value_t));
-
-#if (NGX_PCRE)
-
-    r->ncaptures = cached->ncaptures;
-    r->captures_data = cached->captures_data;
-
-    if (cached->ncaptures) {
-        ngx_memcpy(r->captures, cached->captures,
-                   cached->ncaptures * sizeof(int));
-    }
-
-#endif
 }
 
 

@@ -16,11 +16,6 @@
 
 typedef struct {
     ngx_http_variable_value_t  *variables;      /* NULL: not saved */
-#if (NGX_PCRE)
-    int                        *captures;
-    ngx_uint_t                  ncaptures;
-    u_char                     *captures_data;
-#endif
 } ngx_http_dsem_cached_t;
 
 

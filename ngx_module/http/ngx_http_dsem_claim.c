@@ -35,6 +35,8 @@ static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
     ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim,
     ngx_http_dsem_fault_t *fault);
+static ngx_int_t ngx_http_dsem_claim_text(ngx_http_request_t *r,
+    ngx_http_complex_value_t *value, ngx_str_t *text);
 
 
 /* by ngx_http_dsem_param_e; each is an ngx_int_t */
@@ -174,7 +176,7 @@ ngx_http_dsem_claim_upstream(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t   *dscf;
     ngx_http_dsem_main_conf_t  *dmcf;
 
-    if (ngx_http_complex_value(r, &(*limit)->name, &name) != NGX_OK) {
+    if (ngx_http_dsem_claim_text(r, &(*limit)->name, &name) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -217,7 +219,7 @@ ngx_http_dsem_claim_name(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
         return NGX_OK;
     }
 
-    if (ngx_http_complex_value(r, &limit->name, &name) != NGX_OK) {
+    if (ngx_http_dsem_claim_text(r, &limit->name, &name) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -255,7 +257,7 @@ ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
 
     ask->fair = 1;
 
-    if (ngx_http_complex_value(r, limit->fair, &key) != NGX_OK) {
+    if (ngx_http_dsem_claim_text(r, limit->fair, &key) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -277,7 +279,7 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
     ngx_int_t   n;
     ngx_str_t   text;
 
-    if (ngx_http_complex_value(r, &value->text, &text) != NGX_OK) {
+    if (ngx_http_dsem_claim_text(r, &value->text, &text) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -299,6 +301,48 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
     *(ngx_int_t *) p = n;
 
     return NGX_OK;
+}
+
+
+/*
+ * A value.  A map overwrites the captures of the location, which are of use in
+ * the next value, and in "proxy_pass": they stay.
+ */
+
+static ngx_int_t
+ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
+    ngx_str_t *text)
+{
+    ngx_int_t   rc;
+
+#if (NGX_PCRE)
+
+    int        *captures;
+    u_char     *data;
+    unsigned    alone;
+    ngx_uint_t  n;
+
+    n = r->ncaptures;
+    data = r->captures_data;
+    captures = r->captures;
+    alone = r->realloc_captures;
+
+    r->realloc_captures = 1;
+
+#endif
+
+    rc = ngx_http_complex_value(r, value, text);
+
+#if (NGX_PCRE)
+
+    r->ncaptures = n;
+    r->captures_data = data;
+    r->captures = captures;
+    r->realloc_captures = alone;
+
+#endif
+
+    return rc;
 }
 
 
