@@ -38,9 +38,6 @@
  *               serve no more requests
  *               set by an event of the session; cleared by a reply by which
  *               the limit is kept
- * lowered       more is in use than the limit, or it is paused: what comes free
- *               goes back, also to a Redis that is late
- *               set and cleared by each reply
  * recovering    Redis grants nothing until ask_after
  *               set by a reply, declare, the end of a turn; cleared at that
  *               time, by an event of the session, a new epoch
@@ -114,6 +111,8 @@ typedef struct {
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
     ngx_int_t                  excess;     /* permits above the limit that are
                                               no new overage */
+    ngx_int_t                  lowered;    /* permits that have to go back, by
+                                              the last reply of this epoch */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
     ngx_http_dsem_counted_t    counted;    /* by this node */
 
@@ -136,7 +135,6 @@ typedef struct {
     unsigned                   delayed:1;
     unsigned                   synced:1;
     unsigned                   disowned:1;
-    unsigned                   lowered:1;
     unsigned                   recovering:1;
     unsigned                   pass_due:1;
     unsigned                   broken:1;

@@ -298,8 +298,8 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
  * A permit whose release is on its way can serve no request: if Redis does
  * not reply, it lies idle until the lease ends.  While requests wait here,
  * it is therefore sent only to a Redis that has replied just now, and
- * serves them if the reply is late, as do permits that are idle then, unless
- * fewer are to be in use.  Nothing else has to happen here before it is.
+ * serves them if the reply is late, as do permits that are idle then, but for
+ * those that are too many.  Nothing else has to happen here before it is.
  */
 
 static ngx_uint_t
@@ -315,14 +315,11 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account,
 
     if (late) {
 
-        if (!account->lowered) {
-
-            if (waits) {
-                ngx_http_dsem_ledger_give_back_idle(account, account->idle);
-            }
-
-            ngx_http_dsem_local_serve(account);
+        if (waits) {
+            ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         }
+
+        ngx_http_dsem_local_serve(account);
 
     } else if (!waits || ngx_http_dsem_ledger_releasable(account) == 0) {
 

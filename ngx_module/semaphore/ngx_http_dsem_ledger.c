@@ -406,6 +406,8 @@ ngx_http_dsem_ledger_give_back_unusable(ngx_http_dsem_account_t *account)
 /*
  * The permits that Redis certainly counts for this worker and that no request
  * holds: they may serve the next one without asking.  None after the fence.
+ * Where more is in use than the limit, as many as that go back; of a pool at
+ * each server, as Redis replies the sum.
  */
 
 ngx_int_t
@@ -433,8 +435,10 @@ ngx_http_dsem_ledger_own(ngx_http_dsem_account_t *account)
         return own;
     }
 
-    own = account->synced ? account->pending_release - account->unclaimed
-                          : account->last_reported - account->held;
+    own = account->synced
+          ? account->pending_release
+            - ngx_max(account->unclaimed, account->lowered)
+          : account->last_reported - account->held;
 
     return ngx_max(own, 0);
 }
@@ -476,8 +480,9 @@ ngx_http_dsem_ledger_row_own(ngx_http_dsem_account_t *account,
 {
     ngx_int_t  own;
 
-    own = account->synced ? row->pending_release - row->unclaimed
-                          : row->last_reported - row->held;
+    own = account->synced
+          ? row->pending_release - ngx_max(row->unclaimed, account->lowered)
+          : row->last_reported - row->held;
 
     return ngx_max(own, 0);
 }
@@ -744,6 +749,7 @@ ngx_http_dsem_ledger_reset(ngx_http_dsem_account_t *account)
         ngx_http_dsem_servers_reset(account->servers);
     }
 
+    account->lowered = 0;
     account->inflight = 0;
     account->check = NULL;
     account->check_due = 0;

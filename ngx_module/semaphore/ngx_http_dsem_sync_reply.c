@@ -64,6 +64,8 @@ static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
 static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     int64_t *values);
+static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_account_t *account,
+    int64_t *values, ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
     ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync,
@@ -281,10 +283,6 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
         over = values[NGX_HTTP_DSEM_SYNC_OVER];
     }
 
-    if (recovery == 0 && over <= 0) {
-        ngx_http_dsem_ledger_owned(account);
-    }
-
     literal = ngx_http_dsem_account_literal(account);
 
     /* while Redis recovers not all configurations are registered again */
@@ -293,14 +291,39 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
         ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);
     }
 
-    ngx_http_dsem_sync_reply_excess(account, limit, over);
-
-    account->lowered = (over > 0 || values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
+    ngx_http_dsem_sync_reply_over(account, values, limit, over);
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
     if (values[NGX_HTTP_DSEM_SYNC_MORE]) {
         /* the work of one call is bounded; Redis has left some of it */
         account->refresh = 1;
+    }
+}
+
+
+/* permits above the limit, below 0: room for more */
+
+static void
+ngx_http_dsem_sync_reply_over(ngx_http_dsem_account_t *account,
+    int64_t *values, ngx_int_t limit, ngx_int_t over)
+{
+    ngx_http_dsem_sync_reply_excess(account, limit, over);
+
+    if (values[NGX_HTTP_DSEM_SYNC_RECOVERY]) {
+        /* others may not have declared yet that they have less */
+        account->lowered = 0;
+        return;
+    }
+
+    if (over <= 0) {
+        ngx_http_dsem_ledger_owned(account);
+    }
+
+    account->lowered = ngx_max(over, 0);
+
+    if (values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0) {
+        /* paused: all that come free */
+        account->lowered = NGX_MAX_INT_T_VALUE;
     }
 }
 

@@ -43,10 +43,11 @@ for (['paused', '- 1'], ['lowered', '1 0']) {
     # its reply has come: others come behind it
     is $node->get("/?name=free$name")->status, 200, "$name: a reply";
 
+    $clock->stop;
     $proxy->freeze('s2c');
     push @waits, $begin->("$name asks", 0);
     wait_for { $state->figure($name, 'waiting') == 2 } 15, 'another one';
-    $clock->stop->step(0.1);
+    $clock->step(0.1);
     $up->release(1);
     is $runs[0]->wait->status, 200, "$name: one ends";
     $node->logged($runs[0]);
