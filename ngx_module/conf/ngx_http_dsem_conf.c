@@ -807,7 +807,7 @@ ngx_http_dsem_conf_location(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf)
 {
     ngx_http_conf_ctx_t         *ctx;
-    ngx_http_core_loc_conf_t   **clcf;
+    ngx_http_dsem_loc_conf_t   **level;
     ngx_http_dsem_main_conf_t   *dmcf;
 
     ctx = cf->ctx;
@@ -819,18 +819,18 @@ ngx_http_dsem_conf_location(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     if (dmcf->locations == NULL) {
         dmcf->locations = ngx_array_create(cf->temp_pool, 16,
-                                           sizeof(ngx_http_core_loc_conf_t *));
+                                           sizeof(ngx_http_dsem_loc_conf_t *));
         if (dmcf->locations == NULL) {
             return NGX_ERROR;
         }
     }
 
-    clcf = ngx_array_push(dmcf->locations);
-    if (clcf == NULL) {
+    level = ngx_array_push(dmcf->locations);
+    if (level == NULL) {
         return NGX_ERROR;
     }
 
-    *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    *level = conf;
 
     return NGX_OK;
 }

@@ -239,7 +239,7 @@ typedef struct {
                                                NULL: no upstream is one */
     ngx_array_t               *locations;   /* of all levels, while all is
                                                read;
-                                               ngx_http_core_loc_conf_t * */
+                                               ngx_http_dsem_loc_conf_t * */
     ngx_uint_t                 bodies[NGX_HTTP_DSEM_NBODIES];
                                             /* indices of the variables;
                                                NGX_CONF_UNSET_UINT: unused */

@@ -49,8 +49,7 @@ ngx_http_dsem_targets(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
     ngx_uint_t                      i, j;
     ngx_module_t                  **modules;
-    ngx_http_core_loc_conf_t      **clcf;
-    ngx_http_dsem_loc_conf_t       *dlcf;
+    ngx_http_dsem_loc_conf_t      **dlcf;
     ngx_http_upstream_srv_conf_t   *target;
 
     if (dmcf->locations == NULL) {
@@ -58,17 +57,11 @@ ngx_http_dsem_targets(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     }
 
     modules = cf->cycle->modules;
-    clcf = dmcf->locations->elts;
+    dlcf = dmcf->locations->elts;
 
     for (i = 0; i < dmcf->locations->nelts; i++) {
 
-        if (clcf[i]->loc_conf == NULL) {
-            continue;
-        }
-
-        dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
-
-        if (dmcf->pools == NULL && dlcf->named == NULL) {
+        if (dmcf->pools == NULL && dlcf[i]->named == NULL) {
             continue;
         }
 
@@ -77,7 +70,7 @@ ngx_http_dsem_targets(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
         for (j = 0; modules[j]; j++) {
 
             if (modules[j]->type == NGX_HTTP_MODULE
-                && ngx_http_dsem_target_module(cf, clcf[i]->loc_conf,
+                && ngx_http_dsem_target_module(cf, dlcf[i]->loc_conf,
                                                modules[j], &target)
                    != NGX_OK)
             {
@@ -85,8 +78,8 @@ ngx_http_dsem_targets(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
             }
         }
 
-        if (dlcf->named
-            && ngx_http_dsem_target_named(cf, dmcf, clcf[i]->loc_conf, target)
+        if (dlcf[i]->named
+            && ngx_http_dsem_target_named(cf, dmcf, dlcf[i]->loc_conf, target)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -110,6 +103,7 @@ ngx_http_dsem_target_module(ngx_conf_t *cf, void **loc_conf,
     ngx_command_t                 *cmd;
     ngx_http_dsem_srv_conf_t      *pool;
     ngx_http_core_loc_conf_t      *clcf;
+    ngx_http_dsem_main_conf_t     *dmcf;
     ngx_http_upstream_srv_conf_t  *uscf, *other;
 
     static ngx_str_t  suffix = ngx_string("_next_upstream_tries");
@@ -130,6 +124,12 @@ ngx_http_dsem_target_module(ngx_conf_t *cf, void **loc_conf,
 
     pool = ngx_http_dsem_target_pool(uscf);
     clcf = loc_conf[ngx_http_core_module.ctx_index];
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (pool && (clcf->handler == dmcf->api || clcf->handler == dmcf->hold)) {
+        /* the directive of the module is before that of this one */
+        return NGX_OK;
+    }
 
     if (other && (pool || ngx_http_dsem_target_pool(other))) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,

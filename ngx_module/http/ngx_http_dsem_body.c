@@ -226,45 +226,40 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     ngx_uint_t                  i;
     ngx_http_dsem_limit_t      *limit;
     ngx_http_dsem_reader_t     *reader;
-    ngx_http_dsem_loc_conf_t   *dlcf;
-    ngx_http_core_loc_conf_t  **clcf;
+    ngx_http_dsem_loc_conf_t  **dlcf;
+    ngx_http_core_loc_conf_t   *clcf;
 
     if (dmcf->locations == NULL) {
         return;
     }
 
-    clcf = dmcf->locations->elts;
+    dlcf = dmcf->locations->elts;
 
     for (i = 0; i < dmcf->locations->nelts; i++) {
+        clcf = dlcf[i]->loc_conf[ngx_http_core_module.ctx_index];
+        limit = ngx_http_dsem_body_value(dlcf[i]);
 
-        if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
-            continue;
-        }
-
-        dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
-
-        limit = ngx_http_dsem_body_value(dlcf);
-        if (limit == NULL) {
+        if (clcf->handler == NULL || limit == NULL) {
             continue;
         }
 
         where = limit->pool ? "of the upstream of" : "in";
 
-        if (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF) {
+        if (dlcf[i]->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF) {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                                "\"dsem\" directive %s location \"%V\" "
                                "has $request_body, which is empty with "
                                "\"dsem_wait_body off\"", where,
-                               &clcf[i]->name);
+                               &clcf->name);
             continue;
         }
 
-        reader = ngx_http_dsem_body_reader(dmcf, clcf[i]->handler);
+        reader = ngx_http_dsem_body_reader(dmcf, clcf->handler);
         if (reader == NULL) {
             continue;
         }
 
-        if (ngx_http_dsem_body_buffered(reader, clcf[i]->loc_conf)) {
+        if (ngx_http_dsem_body_buffered(reader, dlcf[i]->loc_conf)) {
             continue;
         }
 
@@ -272,7 +267,7 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
                            "\"dsem\" directive %s location \"%V\" has "
                            "values that are evaluated without the body, with "
                            "\"%V off\" it is not read first", where,
-                           &clcf[i]->name, &reader->name);
+                           &clcf->name, &reader->name);
     }
 }
 
