@@ -116,14 +116,21 @@ ngx_http_dsem_redirect_event_handler(ngx_event_t *ev)
 }
 
 
-/* something of it is at the upstream still */
+/* something of it is at the upstream still; of a pool, maybe a subrequest */
 
 static ngx_uint_t
 ngx_http_dsem_redirect_busy(ngx_http_dsem_ctx_t *ctx)
 {
+    ngx_uint_t            i;
     ngx_http_upstream_t  *u;
 
     u = ctx->request->upstream;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        if (ctx->claims[i].busy) {
+            return 1;
+        }
+    }
 
     return ctx->updating || ctx->update || (u && u->peer.connection);
 }
