@@ -276,7 +276,7 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
     ngx_http_dsem_fault_t *fault)
 {
     u_char     *p;
-    ngx_int_t   n;
+    ngx_int_t   n, rc;
     ngx_str_t   text;
 
     if (ngx_http_dsem_claim_text(r, &value->text, &text) != NGX_OK) {
@@ -288,10 +288,13 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
                                                            : NGX_OK;
     }
 
-    if (value->param->parse(&text, &n) != NGX_OK
-        || n < value->param->low
-        || n > value->high)
-    {
+    rc = value->param->parse(&text, &n);
+
+    if (rc == NGX_DONE && value->index == NGX_HTTP_DSEM_PARAM_QUEUE) {
+        /* "auto" */
+        n = NGX_CONF_UNSET;
+
+    } else if (rc != NGX_OK || n < value->param->low || n > value->high) {
         fault->value = value;
         fault->text = text;
         return NGX_DECLINED;

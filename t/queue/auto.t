@@ -25,7 +25,8 @@ location /learn {
     proxy_pass http://%%UPSTREAM%%;
 }
 location /auto {
-    dsem a limit=1 queue=auto timeout=20s;
+    set $queue auto;
+    dsem a limit=1 queue=$queue timeout=20s;
     proxy_pass http://%%UPSTREAM%%;
 }
 location /short {
