@@ -43,7 +43,7 @@ sub tunnel {
 }
 
 my @tunnels = map { tunnel() } 1, 2;
-my @ends = map { $_->accept } @servers;
+my @ends = map { scalar $_->accept } @servers;
 is scalar(@ends), 2, 'each server has a tunnel';
 push @tunnels, tunnel();
 eventually { $t->state->counts('servers') eq '2 1' } 'the third waits';

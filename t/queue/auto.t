@@ -17,7 +17,8 @@ my $node = $clock->node('n1', <<'EOF_CONF');
 dsem_max_waiting 300;
 add_header X-Estimate $dsem_wait_estimate always;
 location /first {
-    dsem first limit=1 queue=auto timeout=60s;
+    set $queue auto;
+    dsem first limit=1 queue=$queue timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
 }
 location /learn {
@@ -25,8 +26,7 @@ location /learn {
     proxy_pass http://%%UPSTREAM%%;
 }
 location /auto {
-    set $queue auto;
-    dsem a limit=1 queue=$queue timeout=20s;
+    dsem a limit=1 queue=auto timeout=20s;
     proxy_pass http://%%UPSTREAM%%;
 }
 location /short {
