@@ -197,9 +197,16 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
     ngx_http_dsem_semaphore_configure(account, ask);
 
-    /* requests that asked before in this turn come first */
+    /*
+     * requests that asked before come first: those of this turn, and those
+     * whose reply is late, which idle permits serve at its end
+     */
 
-    if (account->nasks) {
+    if (account->nasks
+        || (account->idle < account->wanted + ask->weight
+            && account->wanted
+            && ngx_http_dsem_redis_late(account->session->redis)))
+    {
         return NULL;
     }
 
