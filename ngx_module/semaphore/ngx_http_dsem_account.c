@@ -432,6 +432,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->pending_release
         || account->inflight
         || account->refresh
+        || account->broken
         || account->posted
         || account->delayed)
     {

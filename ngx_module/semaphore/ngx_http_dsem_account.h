@@ -43,7 +43,8 @@
  *               time, by an event of the session, a new epoch
  * pass_due      the recovery is new: "dsem_on_error pass" decides once
  *               set with "recovering"; cleared at the end of the turn
- * broken        its keys are of another type, while requests hold permits
+ * broken        its keys are of another type, and Redis may count other permits
+ *               than this worker has
  *               set by a reply; cleared by a new epoch
  * check_due     counts are to be compared
  *               set by the poll, a missed message, a late cancel; cleared when

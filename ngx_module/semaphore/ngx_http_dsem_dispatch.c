@@ -453,7 +453,11 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
                 account->check_due = 1;
             }
 
+            /* are its keys usable again? */
+            account->refresh |= account->broken;
+
             if (account->check_due
+                || account->broken
                 || account->nasks
                 || account->pending_release
                 || !account->synced)

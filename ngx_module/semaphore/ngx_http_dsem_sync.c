@@ -359,8 +359,8 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
     values[NGX_HTTP_DSEM_SYNC_SENT_GENERATION] = sync->session->generation;
     values[NGX_HTTP_DSEM_SYNC_SENT_LIMIT] = account->limit;
     values[NGX_HTTP_DSEM_SYNC_SENT_FLAGS] = flags;
-    values[NGX_HTTP_DSEM_SYNC_SENT_RELEASED] =
-                                           ngx_http_dsem_ledger_report(account);
+    sync->released = ngx_http_dsem_ledger_report(account);
+    values[NGX_HTTP_DSEM_SYNC_SENT_RELEASED] = sync->released;
     values[NGX_HTTP_DSEM_SYNC_SENT_CANCELS] = sync->ncancels;
     values[NGX_HTTP_DSEM_SYNC_SENT_ASKS] = sync->nasks;
     values[NGX_HTTP_DSEM_SYNC_SENT_CHECKS] = sync->nchecks;

@@ -30,6 +30,7 @@ typedef struct {
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
     ngx_int_t                     limit;    /* as sent */
     ngx_int_t                     held;     /* ledger's sum after it */
+    ngx_int_t                     released;
     ngx_uint_t                    ncancels;
     ngx_uint_t                    nasks;     /* the first ones are charges */
     ngx_uint_t                    ncharges;
@@ -56,7 +57,7 @@ void ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply);
 void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t server);
 void ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status);
+    ngx_http_dsem_reply_e status, ngx_int_t counted);
 
 ngx_int_t ngx_http_dsem_declare(ngx_http_dsem_account_t *account,
     ngx_uint_t *calls);

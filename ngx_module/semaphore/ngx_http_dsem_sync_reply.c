@@ -120,7 +120,9 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = NGX_OK;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_sync_reply_broken(account, reply->status);
+        ngx_http_dsem_sync_reply_broken(account, reply->status,
+                                        sync->released
+                                        + ngx_http_dsem_ledger_sum(account));
 
     } else {
         rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
@@ -161,7 +163,7 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     if (account->broken) {
-        /* the keys were deleted, and with them the permits of this worker */
+        /* permits of this worker are not counted, or those that it released */
         ngx_http_dsem_handshake_resync(sync->session,
                                        "semaphore keys usable again", 0);
         return NGX_ERROR;
@@ -778,12 +780,14 @@ ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
 
 /*
  * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
- * last permit of the other kind is released; the key counts it.
+ * last permit of the other kind is released; the key counts it.  counted:
+ * permits that Redis may count still, in use or not: the next command that it
+ * executes is followed by a declaration.
  */
 
 void
 ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status)
+    ngx_http_dsem_reply_e status, ngx_int_t counted)
 {
     static ngx_msec_t  logged;
     static ngx_uint_t  ever;
@@ -812,7 +816,7 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
     }
 
     ngx_http_dsem_ledger_clear(account);
-    account->broken = (account->held != 0);
+    account->broken |= (account->held != 0 || counted != 0);
 
     ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
 
