@@ -4,15 +4,16 @@
  *
  * Owns, in the zone, the limits that were found last, by name: a worker that
  * has not seen requests of a name for a while, or has just started, has that
- * of its siblings when Redis is unavailable or has lost it; and the lower
+ * of its siblings when Redis is unavailable or has lost it; the limits in force
+ * that are lower than those asked for, for the same purpose; and the lower
  * limits of other nodes that the log has, as one worker logs for all.
  *
- * A name is its hash.  Places are claimed, and never given back: reloads that
- * change names use them up, and of a name without a place each worker has its
- * own limit.  There is no lock, see zone.
+ * A name is its hash.  Places of limits that were found are claimed, and never
+ * given back: reloads that change names use them up, and of a name without a
+ * place each worker has its own limit.  There is no lock, see zone.
  *
  * Called by: limits, message; zone, at its creation.  A single process has no
- * memo.
+ * memo, but one of its own for lower limits and foreign messages.
  */
 
 
@@ -25,6 +26,9 @@
 /* names with "limit=auto" of a node, of all its configurations */
 #define NGX_HTTP_DSEM_MEMO_LIMITS  64
 
+/* names with a lower limit in force, an operator's order for example */
+#define NGX_HTTP_DSEM_MEMO_LOWER   64
+
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_MEMO_LOGGED  64
 
@@ -32,8 +36,15 @@
 #define NGX_HTTP_DSEM_MEMO_QUIET   60000
 
 
+typedef struct {
+    ngx_atomic_t                 hash;         /* of the name; 0: never used */
+    ngx_atomic_t                 limit;        /* plus 1; 0: free */
+} ngx_http_dsem_memo_lower_t;
+
+
 struct ngx_http_dsem_memo_s {
     ngx_http_dsem_memo_limit_t   limits[NGX_HTTP_DSEM_MEMO_LIMITS];
+    ngx_http_dsem_memo_lower_t   lower[NGX_HTTP_DSEM_MEMO_LOWER];
     ngx_atomic_t                 logged[NGX_HTTP_DSEM_MEMO_LOGGED];
     ngx_atomic_t                 foreign;      /* messages, so far */
     ngx_atomic_t                 foreign_last; /* monotonic ms, or 0 */
@@ -118,6 +129,87 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
     if (memo) {
         memo->logged[hash % NGX_HTTP_DSEM_MEMO_LOGGED] = 0;
     }
+}
+
+
+/*
+ * The limit in force is lower than the one that the node asks for; -1: it is
+ * not.  If two workers take places at the same time one may have it in vain, or
+ * in that of another name: the next reply to a worker corrects it.
+ */
+
+void
+ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
+    ngx_int_t limit)
+{
+    ngx_uint_t                   i;
+    ngx_atomic_uint_t            before;
+    ngx_http_dsem_memo_lower_t  *lower, *place;
+
+    if (memo == NULL) {
+        memo = &ngx_http_dsem_memo_alone;
+    }
+
+    if (hash == 0) {
+        return;
+    }
+
+    place = NULL;
+
+    for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
+        lower = &memo->lower[i];
+
+        if (lower->hash == hash) {
+            lower->limit = limit + 1;
+            return;
+        }
+
+        if (lower->limit == 0 && place == NULL) {
+            place = lower;
+        }
+
+        if (lower->hash == 0) {
+            break;
+        }
+    }
+
+    if (limit == -1 || place == NULL) {
+        return;
+    }
+
+    before = place->hash;
+
+    if (place->limit == 0 && ngx_atomic_cmp_set(&place->hash, before, hash)) {
+        place->limit = limit + 1;
+    }
+}
+
+
+/* -1: none was seen, or there was no place for it */
+
+ngx_int_t
+ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_memo_lower_t  *lower;
+
+    if (memo == NULL) {
+        memo = &ngx_http_dsem_memo_alone;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
+        lower = &memo->lower[i];
+
+        if (lower->hash == 0) {
+            break;
+        }
+
+        if (lower->hash == hash) {
+            return (ngx_int_t) lower->limit - 1;
+        }
+    }
+
+    return -1;
 }
 
 

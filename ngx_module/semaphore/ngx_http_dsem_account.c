@@ -334,7 +334,8 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
 
 /*
  * The limit while Redis cannot be asked: of "limit=auto" what the node found
- * last, as this worker may not have seen the name for long.
+ * last, as this worker may not have seen the name for long; of others the limit
+ * that it has seen in force, if that is lower.
  */
 
 ngx_int_t
@@ -346,7 +347,18 @@ ngx_http_dsem_account_local_limit(ngx_http_dsem_account_t *account)
     literal = ngx_http_dsem_account_literal(account);
     limit = literal ? ngx_http_dsem_limits_local(literal) : -1;
 
-    return (limit == -1) ? ngx_http_dsem_account_limit(account) : limit;
+    if (limit != -1) {
+        return limit;
+    }
+
+    limit = ngx_http_dsem_account_limit(account);
+
+    if (literal && literal->in_force != -1) {
+        return limit;
+    }
+
+    return ngx_http_dsem_limits_lower(&account->session->limits,
+                                      account->node.node.key, limit);
 }
 
 

@@ -291,6 +291,11 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
 
     if (literal && recovery == 0) {
         ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);
+
+    } else if (account->servers == NULL && recovery == 0) {
+        ngx_http_dsem_limits_seen_lower(&account->session->limits,
+                                        account->node.node.key,
+                                        account->limit, limit);
     }
 
     ngx_http_dsem_sync_reply_over(account, values, limit, over);

@@ -364,6 +364,13 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
         literal->memory->in_force = limit;
     }
 
+    /* in any case: of an order that has ended siblings may know nothing */
+
+    if (literal->max == 0) {
+        ngx_http_dsem_limits_seen_lower(limits, literal->node.node.key,
+                                        literal->limit, limit);
+    }
+
     if (literal->in_force == limit) {
         return;
     }
@@ -375,6 +382,35 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     if (limit == literal->limit) {
         ngx_http_dsem_memo_unclaim(limits->memo, literal->node.node.key);
     }
+}
+
+
+/*
+ * The limit in force of a name, and what its requests ask for.  A lower one,
+ * such as an order, is remembered for the time without Redis: accounts are
+ * freed when they are empty, and a worker may start in an outage.
+ */
+
+void
+ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
+    ngx_int_t own, ngx_int_t limit)
+{
+    ngx_http_dsem_memo_set_lower(limits->memo, hash ^ limits->space,
+                                 (limit < own) ? limit : -1);
+}
+
+
+/* own, or the lower limit that the node has seen in force */
+
+ngx_int_t
+ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
+    ngx_int_t own)
+{
+    ngx_int_t  limit;
+
+    limit = ngx_http_dsem_memo_lower(limits->memo, hash ^ limits->space);
+
+    return (limit == -1) ? own : ngx_min(own, limit);
 }
 
 
@@ -495,6 +531,11 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
 
     literal->in_force = limit;
     literal->elsewhere = 1;
+
+    if (literal->max == 0) {
+        ngx_http_dsem_limits_seen_lower(limits, literal->node.node.key,
+                                        literal->limit, limit);
+    }
 
     if (limit == literal->limit || (node->len && limit > literal->limit)) {
         return;
