@@ -29,14 +29,14 @@
 #include "ngx_http_dsem_shards.h"
 
 
-/* ms until the first sample, and between two of them at most */
+/* ms until the first sample, and without a request until the next one is new */
 #define NGX_HTTP_DSEM_AUTO_FIRST     100
 #define NGX_HTTP_DSEM_AUTO_LONGEST   10000
 
 /* ms until the next one where a key is of another type */
 #define NGX_HTTP_DSEM_AUTO_BROKEN    2000
 
-/* ms; the longest time that a sample covers, as in adjust.lua */
+/* ms; the longest time that a sample covers, as in adjust.lua, and a pause */
 #define NGX_HTTP_DSEM_AUTO_WINDOW    60000
 
 /* ms; the longest time of a request that counts, as in adjust.lua */
@@ -570,7 +570,7 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     literal = record->literal;
 
     wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
-    record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
+    record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
     record->broken = 0;
 
     in_force = reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE];
