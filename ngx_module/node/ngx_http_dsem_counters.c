@@ -38,6 +38,9 @@
 /* what is planned for each row, in cells */
 #define NGX_HTTP_DSEM_COUNTERS_CELLS    6
 
+/* seconds in which each name without a row asks for one */
+#define NGX_HTTP_DSEM_COUNTERS_KEEP     16
+
 /* ms between two turns, and rows that are maintained in one */
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
 #define NGX_HTTP_DSEM_COUNTERS_ROWS     1024
@@ -431,7 +434,10 @@ ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
 }
 
 
-/* every second or so: a row that is counted in keeps its name */
+/*
+ * Every second or so: a row that is counted in keeps its name.  Names that have
+ * none ask for one in turns: a search of all of them would take long.
+ */
 
 void
 ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted)
@@ -439,8 +445,15 @@ ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted)
     ngx_atomic_uint_t     now;
     ngx_http_dsem_row_t  *row;
 
-    row = ngx_http_dsem_counters_row(counted);
     now = ngx_http_dsem_rows_time();
+
+    if (counted->row == ngx_http_dsem_counters.shared->rows->rows
+        && (counted->hash + now / 1024) % NGX_HTTP_DSEM_COUNTERS_KEEP)
+    {
+        return;
+    }
+
+    row = ngx_http_dsem_counters_row(counted);
 
     if (row->used != now) {
         row->used = now;
