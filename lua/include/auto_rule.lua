@@ -172,14 +172,15 @@ local function auto_pace(s)
 end
 
 -- Counts the sessions that send samples: the time that their samples cover,
--- divided by the time that has passed. Before the first count, windows may
--- begin long before the state: the first one of a session at the start of its
--- worker.
+-- divided by the time that has passed. Windows may begin before that time, at
+-- an older pace: over five paces that is no session, over three the number
+-- would go up and down without end. Before the first count, they may begin long
+-- before the state: the first one of a session at the start of its worker.
 local function auto_sessions(s, window, now)
     local passed = now - s.paced
     if s.sessions == 0 then window = math.min(window, passed + auto_pace(s)) end
     s.paced_span = s.paced_span + window
-    if passed < math.max(1000, 3 * auto_pace(s)) then return end
+    if passed < math.max(1000, 5 * auto_pace(s)) then return end
     s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
     s.paced, s.paced_span = now, 0
 end

@@ -24,6 +24,16 @@ for ([ 1, 100 ], [ 3, 300 ], [ 10, 1000 ], [ 30, 1000 ], [ 150, 1500 ]) {
 is $scripts->redis->cmd('HLEN', $state->auto_key('api')) <= 2, 1,
     'nothing is kept for each';
 
+# the number is the same with each count, though the pace changes with it
+for my $n (6 .. 9) {
+    $scripts->redis->cmd('DEL', $state->auto_key('api'));
+    my $auto = Dsem::Auto->new($scripts, 'api', [ @sessions[0 .. $n - 1] ]);
+    $auto->run(15);
+    my %paces;
+    $auto->until(sub { $paces{ $_[0]{next} }++; 0 }, 20);
+    is "@{[ sort keys %paces ]}", 100 * $n, "$n sessions: one pace";
+}
+
 # first samples that reach back to the start of the workers, seconds before
 $scripts->redis->cmd('DEL', $state->auto_key('api'));
 $_->adjust('api', %few, window => 5000) for @sessions[0, 1];
