@@ -112,6 +112,9 @@ typedef struct {
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
     ngx_int_t                  excess;     /* permits above the limit that are
                                               no new overage */
+    ngx_int_t                  admitted;   /* permits by the local limit that
+                                              Redis had not counted, until the
+                                              end of the recovery */
     ngx_int_t                  lowered;    /* permits that have to go back, by
                                               the last reply of this epoch */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */

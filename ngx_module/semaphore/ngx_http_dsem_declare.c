@@ -52,6 +52,8 @@ static void ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account,
+    ngx_int_t over);
 static ngx_int_t ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_reply_t *reply);
 
@@ -269,7 +271,6 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_reply_t *reply)
 {
     int64_t                 *value;
-    ngx_int_t                excess;
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -284,15 +285,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     }
 
     if (!declare->more) {
-        excess = ngx_min(reply->values[0] - declare->account->excess,
-                         declare->account->held);
-
-        ngx_http_dsem_session_overage(declare->session,
-                                      &declare->account->node.str, excess);
-
-        /* the next epoch may find the same */
-
-        declare->account->excess += ngx_max(excess, 0);
+        ngx_http_dsem_declare_over(declare->account, reply->values[0]);
     }
 
     value = reply->values + 1;
@@ -314,4 +307,36 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * More permits are counted than the limit allows.  While Redis recovers what
+ * others had before counts until they have declared: of what the local limit
+ * has admitted here no more is an overage than is above the limit now, and so
+ * each worker answers for its own part, in the order in which they declare.
+ */
+
+static void
+ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account, ngx_int_t over)
+{
+    char       *cause;
+    ngx_int_t   excess;
+
+    excess = ngx_min(over - account->excess, account->held);
+    excess = ngx_max(excess, 0);
+
+    cause = ngx_http_dsem_session_cause(account->session);
+
+    if (cause) {
+        ngx_http_dsem_session_overage(&account->node.str, excess, cause);
+        account->admitted = 0;
+
+    } else if (account->admitted) {
+        account->admitted = ngx_min(account->admitted, excess);
+        return;
+    }
+
+    /* the next epoch may find the same */
+    account->excess += excess;
 }

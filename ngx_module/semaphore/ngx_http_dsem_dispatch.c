@@ -51,6 +51,8 @@ static ngx_int_t ngx_http_dsem_dispatch_sync(
     ngx_http_dsem_account_t *account);
 static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
     ngx_http_dsem_account_t *account, ngx_uint_t late);
+static void ngx_http_dsem_dispatch_recover(
+    ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_dispatch_delay(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_dispatch_replied(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
@@ -235,8 +237,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     }
 
     if (ngx_http_dsem_account_recovering(account)) {
-        ngx_http_dsem_dispatch_poll_within(account->ask_after
-                                           - ngx_current_msec);
+        ngx_http_dsem_dispatch_recover(account);
 
         if (account->pass_due) {
             account->pass_due = 0;
@@ -265,6 +266,33 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     }
 
     return ngx_http_dsem_dispatch_sync(account);
+}
+
+
+/*
+ * Until the end of the recovery; what the local limit has admitted is compared
+ * with the limit right before it, as no worker releases permits until then.
+ */
+
+static void
+ngx_http_dsem_dispatch_recover(ngx_http_dsem_account_t *account)
+{
+    ngx_msec_t  left, declared;
+
+    left = account->ask_after - ngx_current_msec;
+
+    if (account->admitted) {
+        declared = NGX_HTTP_DSEM_SYNC_DECLARED(account->session);
+
+        if (left > declared) {
+            left -= declared;
+
+        } else if (account->inflight == 0) {
+            account->refresh = 1;
+        }
+    }
+
+    ngx_http_dsem_dispatch_poll_within(left);
 }
 
 
@@ -460,6 +488,7 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
                 || account->broken
                 || account->nasks
                 || account->pending_release
+                || account->admitted
                 || !account->synced)
             {
                 ngx_http_dsem_account_post(account);
@@ -499,9 +528,12 @@ ngx_http_dsem_dispatch_event(ngx_http_dsem_session_t *session,
             if (session->recovery == 0) {
                 account->recovering = 0;
 
-                /* permits may be free, which no other command grants */
+                /*
+                 * permits may be free, which no other command grants; or more
+                 * are in use than the limit
+                 */
 
-                if (account->ntickets) {
+                if (account->ntickets || account->admitted) {
                     account->refresh = 1;
                 }
             }

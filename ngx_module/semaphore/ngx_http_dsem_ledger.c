@@ -58,6 +58,19 @@ static void ngx_http_dsem_ledger_rows(ngx_http_dsem_account_t *account,
     (&(account)->servers->rows[server])
 
 
+/* by the local limit: more may be held now than Redis counts */
+
+void
+ngx_http_dsem_ledger_admit(ngx_http_dsem_account_t *account,
+    ngx_int_t weight, ngx_int_t server)
+{
+    ngx_http_dsem_ledger_hold(account, weight, server);
+
+    account->admitted = ngx_max(account->admitted,
+                                account->held - account->last_reported);
+}
+
+
 /* granted by Redis, or admitted without it */
 
 void
@@ -676,6 +689,7 @@ ngx_http_dsem_ledger_declared(ngx_http_dsem_account_t *account,
     }
 
     account->last_reported = 0;
+    account->admitted = ngx_min(account->admitted, account->held);
 
     account->synced = 1;
 

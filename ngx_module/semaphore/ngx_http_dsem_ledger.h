@@ -13,6 +13,8 @@
 #include "ngx_http_dsem_account.h"
 
 
+void ngx_http_dsem_ledger_admit(ngx_http_dsem_account_t *account,
+    ngx_int_t weight, ngx_int_t server);
 void ngx_http_dsem_ledger_hold(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);
 ngx_uint_t ngx_http_dsem_ledger_reuse(ngx_http_dsem_account_t *account,

@@ -423,7 +423,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
     }
 
     ticket->server = server;
-    ngx_http_dsem_ledger_hold(account, ticket->weight, server);
+    ngx_http_dsem_ledger_admit(account, ticket->weight, server);
 
     ticket->answer.local = 1;
     ngx_http_dsem_ticket_admit(ticket, account->held, limit);

@@ -16,6 +16,11 @@
 #include "ngx_http_dsem_ticket.h"
 
 
+/* the last part of a recovery, of a lease: all workers have declared */
+#define NGX_HTTP_DSEM_SYNC_DECLARED(session)                                  \
+    ((session)->lease.length / 32)
+
+
 typedef struct {
     uint64_t                  number;
     ngx_int_t                 weight;

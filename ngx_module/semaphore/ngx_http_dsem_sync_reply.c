@@ -62,10 +62,12 @@ typedef enum {
 
 static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
-static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
+static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync,
     int64_t *values);
-static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_account_t *account,
+static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_int_t limit, ngx_int_t over);
+static void ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync,
+    ngx_int_t over);
 static void ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
     ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync,
@@ -174,7 +176,7 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     account->keep_acked = sync->keep;
 
-    ngx_http_dsem_sync_reply_usage(account, values);
+    ngx_http_dsem_sync_reply_usage(sync, values);
 
     ngx_http_dsem_sync_reply_cancels(sync, value);
     value += sync->ncancels;
@@ -245,12 +247,14 @@ ngx_http_dsem_sync_reply_counted(ngx_http_dsem_sync_t *sync)
 
 
 static void
-ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
-    int64_t *values)
+ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
 {
     ngx_int_t                 limit, over;
     ngx_msec_t                recovery;
+    ngx_http_dsem_account_t  *account;
     ngx_http_dsem_literal_t  *literal;
+
+    account = sync->account;
 
     account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
     account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
@@ -298,23 +302,34 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
                                         account->limit, limit);
     }
 
-    ngx_http_dsem_sync_reply_over(account, values, limit, over);
+    ngx_http_dsem_sync_reply_over(sync, values, limit, over);
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
-    if (values[NGX_HTTP_DSEM_SYNC_MORE]) {
-        /* the work of one call is bounded; Redis has left some of it */
-        account->refresh = 1;
-    }
+    /* the work of one call is bounded; Redis has left some of it */
+    account->refresh |= (values[NGX_HTTP_DSEM_SYNC_MORE] != 0);
 }
 
 
 /* permits above the limit, below 0: room for more */
 
 static void
-ngx_http_dsem_sync_reply_over(ngx_http_dsem_account_t *account,
-    int64_t *values, ngx_int_t limit, ngx_int_t over)
+ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync, int64_t *values,
+    ngx_int_t limit, ngx_int_t over)
 {
-    ngx_http_dsem_sync_reply_excess(account, limit, over);
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    if (account->admitted
+        && values[NGX_HTTP_DSEM_SYNC_RECOVERY]
+           <= (int64_t) NGX_HTTP_DSEM_SYNC_DECLARED(account->session))
+    {
+        ngx_http_dsem_sync_reply_admitted(sync, over);
+    }
+
+    if (account->admitted == 0) {
+        ngx_http_dsem_sync_reply_excess(account, limit, over);
+    }
 
     if (values[NGX_HTTP_DSEM_SYNC_RECOVERY]) {
         /* others may not have declared yet that they have less */
@@ -332,6 +347,32 @@ ngx_http_dsem_sync_reply_over(ngx_http_dsem_account_t *account,
         /* paused: all that come free */
         account->lowered = NGX_MAX_INT_T_VALUE;
     }
+}
+
+
+/*
+ * All workers have declared what ran without Redis: of what this one has
+ * admitted so much is an overage as is above the limit.  That has gone back
+ * with this sync, and ran until now, too; of a pool at a server that may not
+ * be one of those above their limits.
+ */
+
+static void
+ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync, ngx_int_t over)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    if (account->servers == NULL) {
+        over += sync->released;
+    }
+
+    ngx_http_dsem_session_overage(&account->node.str,
+                                  ngx_min(account->admitted, over),
+                                  "requests were admitted while redis was "
+                                  "unavailable");
+    account->admitted = 0;
 }
 
 

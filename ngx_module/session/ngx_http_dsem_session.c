@@ -367,30 +367,35 @@ ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 
 
 /*
- * More permits are out than the limit allows, after a declaration.  Logged and
- * counted unless a lowered limit is the reason, which is no fault.
+ * Why more permits may be out than the limit allows, after a declaration.
+ * NULL: for no fault, as a lowered limit.
  */
 
-void
-ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
-    ngx_str_t *name, ngx_int_t excess)
+char *
+ngx_http_dsem_session_cause(ngx_http_dsem_session_t *session)
 {
-    char  *cause;
-
     if (session->lease_expired) {
-        cause = "the lease of this worker expired while its requests were "
-                "running";
-
-    } else if (session->keys_lost) {
-        cause = "its keys in redis were lost while requests were running";
-
-    } else if (session->state_lost) {
-        cause = "redis lost its state while requests were running";
-
-    } else {
-        return;
+        return "the lease of this worker expired while its requests were "
+               "running";
     }
 
+    if (session->keys_lost) {
+        return "its keys in redis were lost while requests were running";
+    }
+
+    if (session->state_lost) {
+        return "redis lost its state while requests were running";
+    }
+
+    return NULL;
+}
+
+
+/* more permits are out than the limit allows: logged and counted */
+
+void
+ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess, char *cause)
+{
     if (excess <= 0) {
         return;
     }

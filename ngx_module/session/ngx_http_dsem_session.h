@@ -224,8 +224,9 @@ void ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,
 ngx_msec_t ngx_http_dsem_session_interval(ngx_http_dsem_session_t *session);
 
 void ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session);
-void ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
-    ngx_str_t *name, ngx_int_t excess);
+char *ngx_http_dsem_session_cause(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess,
+    char *cause);
 
 
 /* true once the hello of this epoch has its reply */
