@@ -101,6 +101,7 @@ ngx_http_dsem_target_module(ngx_conf_t *cf, void **loc_conf,
     ngx_module_t *module, ngx_http_upstream_srv_conf_t **target)
 {
     ngx_command_t                 *cmd;
+    ngx_http_handler_pt            handler;
     ngx_http_dsem_srv_conf_t      *pool;
     ngx_http_core_loc_conf_t      *clcf;
     ngx_http_dsem_main_conf_t     *dmcf;
@@ -125,8 +126,9 @@ ngx_http_dsem_target_module(ngx_conf_t *cf, void **loc_conf,
     pool = ngx_http_dsem_target_pool(uscf);
     clcf = loc_conf[ngx_http_core_module.ctx_index];
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    handler = ngx_http_dsem_target_handler(loc_conf);
 
-    if (pool && (clcf->handler == dmcf->api || clcf->handler == dmcf->hold)) {
+    if (pool && (handler == dmcf->api || handler == dmcf->hold)) {
         /* the directive of the module is before that of this one */
         return NGX_OK;
     }

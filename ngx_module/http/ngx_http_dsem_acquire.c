@@ -519,6 +519,32 @@ ngx_http_dsem_acquire_handler(void *data)
 }
 
 
+/*
+ * The request needs its permits no longer.  One of a dry run may end in the
+ * turn of its verdict, before the notice of it.
+ */
+
+void
+ngx_http_dsem_acquire_end(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    if (!ctx->decided && !ctx->released && ctx->current < ctx->nclaims) {
+        ticket = ctx->claims[ctx->current].ticket;
+
+        if (ticket
+            && ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING
+            && ngx_http_dsem_ticket_seen(ticket)
+            && ctx->conf->dry_run)
+        {
+            ngx_http_dsem_acquire_handler(ctx);
+        }
+    }
+
+    ngx_http_dsem_ctx_release_all(ctx);
+}
+
+
 static void
 ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)

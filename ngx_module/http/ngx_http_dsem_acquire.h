@@ -19,6 +19,7 @@ void ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_acquire_exit(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_acquire_resume(ngx_http_request_t *r);
+void ngx_http_dsem_acquire_end(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_acquire_abort(ngx_http_dsem_ctx_t *ctx);
 
 

@@ -19,7 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
@@ -122,7 +122,7 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 
     if (u == NULL || u->peer.connection == NULL) {
         /* a response from the cache, or of nginx itself */
-        ngx_http_dsem_ctx_release_all(ctx);
+        ngx_http_dsem_acquire_end(ctx);
         return;
     }
 
@@ -173,7 +173,7 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     if (releases) {
         ngx_http_dsem_filter_spend(ctx, r->upstream);
-        ngx_http_dsem_ctx_release_all(ctx);
+        ngx_http_dsem_acquire_end(ctx);
     }
 }
 

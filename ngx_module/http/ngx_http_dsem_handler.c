@@ -343,7 +343,7 @@ ngx_http_dsem_log_handler(ngx_http_request_t *r)
     }
 
     if (ctx) {
-        ngx_http_dsem_ctx_release_all(ctx);
+        ngx_http_dsem_acquire_end(ctx);
     }
 
     return NGX_OK;

@@ -5,8 +5,9 @@
  * A redirected request brings its permits along, because the new location may
  * want the same ones.  It keeps them only if it gets there at once: where it
  * is suspended on the way (auth_request, limit_req, lua) it releases them, and
- * acquires again when it arrives.  A request that runs its post_action has
- * had its response, or has lost its client.
+ * acquires again when it arrives; a subrequest that uses a permit of a pool
+ * keeps them.  A request that runs its post_action has had its response, or has
+ * lost its client.
  *
  * Called by: nginx, in the earliest phase that knows the location.
  */

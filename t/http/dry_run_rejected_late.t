@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # In one turn of the event loop a request of a dry run is rejected, and its
-# response ends: it counts as one that would have been rejected.
+# response ends: it is one that would have been rejected.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -41,11 +41,14 @@ my $passed = $proxy->bytes->{s2c};
 $a->freeze;
 $proxy->thaw('s2c');
 wait_for { $proxy->bytes->{s2c} > $passed } 15, 'the reply';
+my $served = $up->served;
 $up->release_nonce('tried');
-wait_for { $up->now == 1 } 15, 'the response';
+wait_for { $up->served > $served } 15, 'the response';
 $a->thaw;
 
 is $tried->wait->status, 200, 'served';
+is $a->logged($tried)->{dsem_status}, 'REJECTED_DRY_RUN', 'the variable';
+is scalar($a->grep_log(qr/dsem rejected, dry run/)), 1, 'the log';
 like $a->get('/dsem/metrics')->body, qr/"rejected_dry_run"\} 1$/m, 'counted';
 
 $up->release_all;

@@ -24,6 +24,9 @@ server {
     location /dsem/ {
         proxy_pass http://servers;
         dsem_api;
+        if ($arg_x) {
+            set $y 1;
+        }
         add_header X-Dsem "[$dsem_status]";
     }
     location /jobs {
@@ -41,6 +44,7 @@ is $node->get('/')->status, 503, 'it gets no other one';
 my $answer = $node->get('/dsem/semaphores');
 is $answer->status, 200, 'the API answers';
 is $answer->header('X-Dsem'), '[]', 'and is not limited';
+is $node->get('/dsem/semaphores?x=1')->status, 200, 'nor where it has an "if"';
 my $job = $node->hold('/jobs');
 is $t->state->held('jobs'), 1, 'a program has its permit';
 

@@ -280,6 +280,8 @@ sub freeze {
     $pid //= ($self->workers)[0];
     $self->{frozen}{$pid} = 1;
     CORE::kill 'STOP', $pid;
+    # it may run on for a moment, and see what comes next
+    wait_for { _state($pid) =~ /^T?$/ } 15, "worker $pid to stop";
     return $pid;
 }
 
