@@ -38,9 +38,10 @@
 -- registered have declared, one lease from the creation of the new generation
 -- at most; a first start causes no pause. State that another process wrote (a
 -- promoted replica, a restart from disk) may lack the last writes and causes
--- the same recovery. It may be older than a session, which it lacks: as long as
--- it recovers nothing that the session has was granted to others. That is not
--- certain if there was a process between that of the session and this one.
+-- the same recovery. It may be older than a session, which it lacks: while it
+-- has recovered ever since, nothing that the session has was granted to others.
+-- That is not certain if there was a process between that of the session and
+-- this one.
 --
 -- Each process that takes over raises the term. A session that remembers a
 -- higher term than the state, of the same generation, proves that others were
@@ -161,11 +162,12 @@ local function census_of(shard, created, restarted)
     return census
 end
 
--- Whether a session is missing because the state is older, see above. recovers:
--- it did up to this hello, or another process has it since now.
-local function is_older(census, term, recovers)
-    return recovers and census_open(census, census.shard.clock)
-        and census.any and told > 0 and known == census.gen
+-- Whether a session is missing because the state is older, see above: it has
+-- recovered ever since another process has it, as its census is open and was
+-- not complete before.
+local function is_older(census, term)
+    return census_open(census, census.shard.clock) and census.any
+        and not census.complete and told > 0 and known == census.gen
         and math.floor(term / TERM) - math.floor(remembered / TERM) == 1
 end
 
@@ -199,7 +201,6 @@ if shard and others and others ~= shards then
     if registered > 0 and in_use(shard.wall) then return refused(others) end
     shard = nil
 end
-local recovers_until = shard and shard.recover_until or 0
 if shard and registered == shard.sessions then
     clock_tick(shard, lease)
     if bar_end and bar_end > shard.clock then
@@ -232,7 +233,6 @@ end
 if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end
 
 local lost = known ~= 0 and known ~= shard.gen
-local recovers = restarted or recovers_until > shard.clock
 local census = census_of(shard, tonumber(v[3]) or 0, restarted)
 if lost then
     census.lost = true
@@ -262,6 +262,6 @@ shard_write(shard)
 if not entry then notify_others(size) end
 
 local before = entry and 1
-    or recovery > 0 and is_older(census, term, recovers) and 2 or 0
+    or recovery > 0 and is_older(census, term) and 2 or 0
 return reply(STATUS.ok, shard.gen, size, recovery, before, unknown,
     run_number(run), term, leases_longest(shard, 2^53))

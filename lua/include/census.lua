@@ -19,6 +19,10 @@
 -- Where state is lost again during a recovery, sessions that came in between
 -- were registered at the second loss, but not at the first. A number of the
 -- first loss does not include them, so that census decides nothing.
+--
+-- A session that comes after the end, and that no other knew of, makes the
+-- recovery begin again. Permits were granted in between: the census remembers
+-- that it was complete once.
 
 local PENDING, NOT_MEMBER = 2^52, '-inf'
 -- a time before all others, above all pending scores
@@ -29,8 +33,8 @@ local NOTIFIED_AT_ONCE = 256
 -- The census that is open or was the last one; nil: none. gen: generation;
 -- begins: clock; lease: ms; any: sessions of the same generation are counted,
 -- too, because they were registered with another process; mixed: it decides
--- nothing; lost: state was lost, so there is a recovery; number: of sessions
--- that were registered;
+-- nothing; complete: such a one was complete once; lost: state was lost, so
+-- there is a recovery; number: of sessions that were registered;
 -- number_fence: of the session that brought it; freshest: clock time of the
 -- last answer to any session.
 local function census_read(shard, key)
@@ -42,17 +46,18 @@ local function census_read(shard, key)
     return {
         shard = shard, key = key, gen = tonumber(gen),
         begins = tonumber(begins), lease = tonumber(lease),
-        any = any ~= '0', mixed = any == '2', lost = lost == '1',
-        number = tonumber(number),
+        any = any ~= '0', mixed = any == '2', complete = any == '3',
+        lost = lost == '1', number = tonumber(number),
         number_fence = tonumber(number_fence), freshest = tonumber(freshest)
     }
 end
 
 local function census_write(census)
+    local any = census.mixed and 2 or census.complete and 3
+        or census.any and 1 or 0
     redis.call('HSET', census.shard.key, 'census', string.format(
         '%.0f %.0f %.0f %d %d %.0f %.0f %.0f', census.gen, census.begins,
-        census.lease, census.mixed and 2 or census.any and 1 or 0,
-        census.lost and 1 or 0,
+        census.lease, any, census.lost and 1 or 0,
         census.number, census.number_fence, census.freshest))
 end
 
@@ -175,6 +180,12 @@ local function census_judge(census, sessions)
     if census.lost and census_open(census, clock) then
         local pause = tonumber(redis.call('HGET', shard.key, 'pause')) or 0
         shard.recover_until = census_end(census, clock, before, pause)
+        if census.any and not census.complete
+            and shard.recover_until < census.begins + census.lease
+        then
+            census.complete = true
+            census_write(census)
+        end
     end
     if before > clock and shard.recover_until <= clock then
         publish_fleet(shard.key, sessions, NOTIFIED_AT_ONCE, 'recovered')

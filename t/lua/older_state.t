@@ -23,10 +23,10 @@ sub restore {
 my $old = $scripts->session('old')->enter;
 my $saved = save();
 
-# those that came since then know of each other, and nobody of the last one
+# those that came since then know of each other, and nobody of the last two
 my ($one, $two) = map { $scripts->session($_)->enter } qw/one two/;
 $_->beat for $old, $one, $two;
-my $last = $scripts->session('last')->enter;
+my ($last, $later) = map { $scripts->session($_)->enter } qw/last later/;
 
 restore($saved);
 is $one->hello(restarted => 1)->{known}, 2, 'older than the first session';
@@ -39,6 +39,10 @@ is $one->ask('api', 1), 'granted', 'recovered without the last one';
 my $reply = $last->hello;
 is $reply->{known}, 0, 'which is told that';
 cmp_ok $reply->{recovery}, '>', 0, 'and waited for';
+is $later->hello->{known}, 0, 'and so is the next one, in that recovery';
+is $later->hello->{known}, 1, 'which is registered from now on';
+$_->declared for $last, $later;
+is $one->ask('api', 2, limit => 2), 'granted', 'recovered with both';
 
 # two processes since the reply to the second session
 restore($saved);

@@ -129,6 +129,7 @@ typedef Shard {
     bool open;                  /* the census, for a lease */
     bool lost;                  /* it is about a loss */
     bool any;                   /* of the same generation, too */
+    bool complete;              /* such a one was complete once */
     byte size;                  /* of the registry that survived */
     byte told[SESSIONS];        /* number that a member brings, 0: none */
     bool counted[SESSIONS];     /* it has declared */
@@ -257,7 +258,7 @@ hidden byte c_epoch, c_gen, c_num, c_cancel, c_ask, c_check, c_sum;
 hidden byte r_epoch, r_status, r_gen, r_flags, r_num, r_cancel,
     r_removed, r_ask, r_granted, r_queued, r_absent;
 hidden byte lim;
-hidden byte lose, again, recovers;
+hidden byte lose, again;
 
 
 #define T(w, t)     ((w) * TICKETS + (t))
@@ -385,6 +386,7 @@ inline begin_census(size_)
     R.open = 1;
     R.size = size_;
     R.any = 0;
+    R.complete = 0;
     for (k : 0 .. SESSIONS - 1) {
         R.told[k] = 0;
         R.counted[k] = 0;
@@ -429,6 +431,10 @@ inline judge_census()
 #ifdef NO_RECOVERY
         R.recovering = 0;
 #endif
+        if
+        :: R.any && !R.recovering -> R.complete = 1
+        :: else
+        fi
         excuse_unknown()
     :: else
     fi
@@ -529,13 +535,12 @@ inline raise_term()
 /* a session is missing, and nothing was granted since its process replied */
 
 #define OLDER_STATE(w) \
-    (!R.reg[w] && recovers && R.open && R.any && c_num > 0 && \
+    (!R.reg[w] && R.open && R.any && !R.complete && c_num > 0 && \
      c_gen == R.gen && R.term == c_sum + 1)
 
 inline exec_hello(w)
 {
     again = 0;
-    recovers = R.recovering;
 #if BACKS
     back = 0;
 #endif
@@ -556,7 +561,6 @@ inline exec_hello(w)
         begin_census(n);
         R.lost = 1;
         R.any = 1;
-        recovers = 1;
 #endif
     :: else
     fi
@@ -1481,6 +1485,7 @@ inline wipe()
     R.open = 0;
     R.lost = 0;
     R.any = 0;
+    R.complete = 0;
     R.size = 0;
     seq = 0;
     for (k : 0 .. SESSIONS - 1) {
@@ -1512,6 +1517,7 @@ inline copy(to, from)
     to.open = from.open;
     to.lost = from.lost;
     to.any = from.any;
+    to.complete = from.complete;
     to.size = from.size;
     for (k : 0 .. SESSIONS - 1) {
         to.reg[k] = from.reg[k];
@@ -1566,6 +1572,7 @@ inline end_recovery()
     R.recovering = 0;
     R.size = 0;
     R.any = 0;
+    R.complete = 0;
     for (k : 0 .. SESSIONS - 1) {
         R.told[k] = 0;
         R.counted[k] = 0;
