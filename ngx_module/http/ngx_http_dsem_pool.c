@@ -67,6 +67,8 @@ static void ngx_http_dsem_pool_save_session(ngx_peer_connection_t *pc,
 #endif
 static void ngx_http_dsem_pool_notify(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t type);
+static ngx_uint_t ngx_http_dsem_pool_peer_usable(
+    ngx_http_upstream_rr_peers_t *peers, ngx_http_upstream_rr_peer_t *peer);
 static uint64_t ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
     ngx_http_dsem_servers_t *servers);
 
@@ -347,29 +349,41 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
 }
 
 
-/* the server of the permit, whose peers are locked then; or NULL */
+/*
+ * The server of the permit, whose peers are locked then; or NULL.  nginx has a
+ * peer for each time that an upstream has the address: one is usable as long as
+ * the server is.
+ */
 
 static ngx_http_upstream_rr_peer_t *
 ngx_http_dsem_pool_find(ngx_http_dsem_pool_peer_t *peer,
     ngx_http_upstream_rr_peers_t **peersp)
 {
-    ngx_http_upstream_rr_peer_t   *found;
+    ngx_http_upstream_rr_peer_t   *found, *next;
     ngx_http_upstream_rr_peers_t  *peers;
 
     for (peers = peer->peers; peers; peers = peers->next) {
 
         ngx_http_upstream_rr_peers_wlock(peers);
 
-        for (found = peers->peer; found; found = found->next) {
+        found = NULL;
 
-            if (found->name.len == peer->server.len
-                && ngx_memcmp(found->name.data, peer->server.data,
+        for (next = peers->peer; next; next = next->next) {
+
+            if (next->name.len == peer->server.len
+                && ngx_memcmp(next->name.data, peer->server.data,
                               peer->server.len)
-                   == 0)
+                   == 0
+                && (found == NULL
+                    || ngx_http_dsem_pool_peer_usable(peers, next)))
             {
-                *peersp = peers;
-                return found;
+                found = next;
             }
+        }
+
+        if (found) {
+            *peersp = peers;
+            return found;
         }
 
         ngx_http_upstream_rr_peers_unlock(peers);
@@ -557,27 +571,39 @@ ngx_http_dsem_pool_conf(ngx_str_t *semaphore)
 }
 
 
+/* as nginx has it, which uses the only server after any failures */
+
+static ngx_uint_t
+ngx_http_dsem_pool_peer_usable(ngx_http_upstream_rr_peers_t *peers,
+    ngx_http_upstream_rr_peer_t *peer)
+{
+    if (peer->down) {
+        return 0;
+    }
+
+    return peers->single
+           || peer->max_fails == 0
+           || peer->fails < peer->max_fails
+           || ngx_time() - peer->checked > peer->fail_timeout;
+}
+
+
 static uint64_t
 ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
     ngx_http_dsem_servers_t *servers)
 {
-    time_t                        now;
     uint64_t                      list;
     ngx_int_t                     i;
     ngx_uint_t                    usable;
     ngx_http_upstream_rr_peer_t  *peer;
 
-    now = ngx_time();
     list = 0;
 
     ngx_http_upstream_rr_peers_rlock(peers);
 
     for (peer = peers->peer; peer; peer = peer->next) {
 
-        usable = !(peer->down
-                   || (peer->max_fails
-                       && peer->fails >= peer->max_fails
-                       && now - peer->checked <= peer->fail_timeout));
+        usable = ngx_http_dsem_pool_peer_usable(peers, peer);
 
         if (servers == NULL) {
             list |= usable;
