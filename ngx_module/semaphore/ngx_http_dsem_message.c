@@ -236,7 +236,7 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text)
 {
     int64_t                  in_use, limit, number;
-    ngx_int_t                server;
+    ngx_int_t                server, in_force;
     ngx_str_t                word;
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -261,8 +261,12 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
         }
 
         server = NGX_HTTP_DSEM_NO_SERVER;
+        in_force = limit;
 
         if (ticket->account->servers) {
+            /* that of the message is of the servers of another node */
+            in_force = ticket->answer.limit;
+
             server = ngx_http_dsem_servers_encoded(ticket->account->servers,
                                                    &word);
 
@@ -276,7 +280,7 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
             ngx_http_dsem_sync_reply_granted(ticket, server);
         }
 
-        if (ngx_http_dsem_ticket_grant(ticket, server, in_use, limit)
+        if (ngx_http_dsem_ticket_grant(ticket, server, in_use, in_force)
             != NGX_OK)
         {
             ngx_http_dsem_handshake_resync(session,
