@@ -101,7 +101,7 @@ local function state_read(call, sem, view, limits)
     -- one of a later time is left over from a clock that was lost
     if not s or s.paced > now + view.entry.lease then
         s = auto_new(call.found > 0 and call.found or number or sem.limit
-            or call.min, now)
+            or call.min, min or call.min, max or call.max, now)
         s.changes, s.noted = 0, 0
     end
     auto_parse_usual(s, texts[2])

@@ -32,6 +32,15 @@
 -- half of the distance suffices. One in vain is the last for a minute, as
 -- clients can make requests slow.
 --
+-- A wall below the first limit does not show in higher ones: beyond it
+-- requests take as long with any limit. So where the latency does not rise with
+-- the double, a third of the first limit is tried beside it, and half where the
+-- latency falls, but too little for a third. They are given up sooner than
+-- others, as few backends have such a wall, and have to be better than the
+-- first limit in more pairs, as a limit that is too low is left slowly. Where
+-- the latency changes meanwhile, or requests fail, they are tried again. Where
+-- most permits are idle a turn takes long, and there is no such wall.
+--
 -- A node may be farther from the backend than others. How far the usual time
 -- of a session is from that of the fleet is taken off its requests: a turn with
 -- more requests of that node would be slower, and their scatter would hide the
@@ -57,7 +66,7 @@ local AUTO_REASON = {
 
 local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 
--- the limit of a name of which nothing is known, as in the configuration
+-- the limit of a new name, or the nearest bound, as in the configuration
 local AUTO_START = 10
 -- requests of a turn: twice the limit, within these bounds; a turn takes some
 -- latencies, as the first requests to end are short ones, and up to half as
@@ -71,6 +80,14 @@ local AUTO_EACH = 20
 local AUTO_WORTH, AUTO_WORTH_DEEP, AUTO_CLIP = 0.6, 0.5, 1
 -- standard errors that decide; after one pair, as it may be chance
 local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
+-- limits below the first one, that are tried after the double with a new name:
+-- how often, for "lost" to count up from, in twos, as half of the limit may
+-- follow a third; pairs that one takes at least to be better; the step to a
+-- third; the rise with the double from which on none is tried; how far the
+-- latency has to fall at a third for half of the limit to be tried; part of the
+-- permits in use on average, below which none is
+local AUTO_FIRST = { lost = -6, pairs = 3, step = 11500, rise = 2500,
+    falls = 2500, busy = 0.25 }
 -- standard errors that end a turn beyond a wall: more, as each sample is asked
 local AUTO_WALL = 4
 -- pairs after which a comparison is given up; those of a step longer than the
@@ -82,13 +99,13 @@ local AUTO_NEAR, AUTO_FAR, AUTO_SCATTERS = 953, 6931, 1.4
 -- turns of rest for each least step by which the latency rose, and the most of
 -- them; comparisons with higher limits before one with a lower limit, which
 -- costs throughput
-local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
+local AUTO_REST = { each = 3, most = 64, higher = 3 }
 -- a change of the latency at the limit found that ends a rest
 local AUTO_CHANGE = 1000
 -- a rise that is a leap, to 2.2 times; how much longer the deep step is than
 -- the leap, 1.4 times, as a wall may have fallen farther; ms without another
 -- deep step after one in vain, or a limit that caused errors
-local AUTO_LEAP, AUTO_DEEPER, AUTO_LEAP_MS = 8000, 3500, 60000
+local AUTO_LEAP = { rise = 8000, deeper = 3500, ms = 60000 }
 -- part of the permits in use on average with which a limit is reached
 local AUTO_REACHED = 0.9
 -- standard error of a turn at least, as times are in whole ms
@@ -108,10 +125,16 @@ local AUTO_NODES, AUTO_USUAL = 2500, 10000
 -- ms after a change that are not judged, two latencies, at most
 local AUTO_SETTLE_MS = 120000
 
--- A state that begins with a limit. One above AUTO_START was found before: it
--- may be far too high now, which a still higher one would not show, so a lower
--- one is tried first.
-local function auto_new(limit, now)
+-- The limit of a new name.
+local function auto_start(min, max)
+    return math.max(min, math.min(max, AUTO_START))
+end
+
+-- A state that begins with a limit. One that is not that of a new name was
+-- found before: it may be far too high, which a still higher one would not
+-- show, so a lower one is tried first.
+local function auto_new(limit, min, max, now)
+    local new = limit == auto_start(min, max)
     return {
         found = limit, reason = AUTO_REASON.none, floor = 0, latency = 0,
         normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
@@ -120,7 +143,8 @@ local function auto_new(limit, now)
         paced = now, paced_span = 0, sessions = 0, mean = 0, opened = now,
         tried = 0, gain = 0, gains = 0, pairs = 0, half = 0, rise = 0,
         level = 0, error = 0, trial = 0, trial_error = 0, spread = 100,
-        step = AUTO_FAR, up = limit > AUTO_START and 0 or 1, lost = 0,
+        step = AUTO_FAR, up = new and limit < max and 1 or 0,
+        lost = new and AUTO_FIRST.lost or 0,
         higher = 0, rest = 0, known = 0, usual = 0, usual_of = 0
     }
 end
@@ -288,11 +312,26 @@ local function auto_add(s, sample, now)
     return auto_enough(s, now)
 end
 
+-- A limit below the first one has shown nothing: it is tried again, at most as
+-- often as AUTO_FIRST says; more: false, no more.
+local function auto_again(s, more)
+    s.lost = more and 2 * math.floor(s.lost / 2) + 2 or 0
+    if s.lost == 0 then s.up, s.step = 1, AUTO_FAR end
+end
+
 -- Requests fail more often than usual: a lower limit shows whether that
 -- helps, the limit found where another one is tried. A higher one that is tried
--- has not been judged: it is no limit of before.
+-- has not been judged: it is no limit of before. Nor is one below the first
+-- limit, at which their rate would be judged slowly.
 local function auto_failed(s, rate, min, now)
     local limit, kept = s.found, auto_kept(s)
+    if s.lost < 0 then
+        auto_again(s, limit < kept)
+        if limit < kept then
+            auto_drop(s)
+            return auto_set(s, kept, now)
+        end
+    end
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
     if kept < limit then
@@ -386,55 +425,116 @@ local function auto_away(s, level)
         or 0
 end
 
+-- Whether limits below the first one are tried.
+local function auto_first(s) return s.lost < 0 and s.up == 0 end
+
+-- How far the first limit is below the one that others are compared with.
+local function auto_above(base, min, max)
+    return math.floor(10000 * math.log(base / auto_start(min, max)))
+end
+
+-- Whether most permits are idle. Of one session, as their number is not counted
+-- yet.
+local function auto_idle(s, now)
+    return s.sum < AUTO_FIRST.busy * s.found * (now - s.opened) * 1000
+end
+
 -- The next comparison: after a rest, and at once where the latency is another
 -- one than when the last one began.
 local function auto_next(s, min, max, now)
     local away, known = auto_away(s, s.level), s.known
-    if away ~= 0 then
+    local idle = auto_idle(s, now) or s.found <= min
+    if auto_first(s) and (away ~= 0 or idle) then
+        auto_again(s, not idle)
+    elseif away ~= 0 then
         s.up, s.step = away < 0 and 1 or 0, math.max(s.step, math.abs(away))
         s.lost, s.rest = 0, 0
     end
     s.rest = math.max(s.rest - 1, 0)
     if s.rest > 0 then return end
     if s.lost > 1 then
-        s.lost, s.up = 1, s.higher < AUTO_HIGHER and 1 or 0
+        s.lost, s.up = 1, s.higher < AUTO_REST.higher and 1 or 0
         if s.higher == 0 then
             s.step = math.floor(AUTO_SCATTERS * auto_scatter(s))
         end
     end
-    auto_try(s, min, max, now)
+    local most = AUTO_FAR
+    if auto_first(s) then
+        most = AUTO_FIRST.step + auto_above(s.found, min, max)
+        s.step = most
+    end
+    auto_try(s, min, max, now, most)
     if away > 0 then s.before = known end
+end
+
+-- No limit below the first one is better: as if nothing had been compared, with
+-- higher ones. Turns that were slow by chance would make the next comparison
+-- long.
+local function auto_anew(s, min, max, now)
+    local fresh = s.mode == AUTO_MODE.steady
+    s.mode, s.tried = AUTO_MODE.steady, 0
+    auto_set(s, s.base, now)
+    auto_again(s, false)
+    s.spread, s.known = 100, 0
+    if fresh then auto_try(s, min, max, now) end
 end
 
 -- Whether the limit that is tried is that of a deep step.
 local function auto_deep(s) return s.tried * 2 < s.base - 1 end
 
+-- Whether half of the first limit is to be tried: the latency has fallen at a
+-- third of it, but by less than is better.
+local function auto_half(s, min, max)
+    local first = auto_start(min, max)
+    local distance = 10000 * math.log(s.tried / first)
+    return s.lost % 2 == 0 and s.tried * 2 < first - 1
+        and s.gain / s.pairs - AUTO_WORTH * distance > AUTO_FIRST.falls
+end
+
 -- How far the latency had leapt when the comparison with a lower limit began;
 -- 0: it had not, or there is to be no deep step now.
 local function auto_leapt(s, now)
     local rise = s.before > 0 and math.max(s.level, s.trial) - s.before or 0
-    local again = s.blamed == 0 or now - s.blamed > AUTO_LEAP_MS
-    return rise > AUTO_LEAP and again and s.tried < s.base and rise or 0
+    local again = s.blamed == 0 or now - s.blamed > AUTO_LEAP.ms
+    return rise > AUTO_LEAP.rise and again and s.tried < s.base and rise or 0
 end
 
--- The limit that was tried is better: the next one in that direction.
+-- The limit that was tried is better: the next one in that direction. After the
+-- first double, one below the first limit, where the latency has not risen.
 local function auto_won(s, min, max, now)
-    local tried = s.tried
-    s.mode, s.tried, s.lost, s.rest = AUTO_MODE.steady, 0, 0, 0
+    local distance = 10000 * math.log(s.tried / s.base)
+    local rise = AUTO_WORTH * distance - s.gain / s.pairs
+    local low = s.lost < 0 and s.up == 1 and rise < AUTO_FIRST.rise
+        and s.base > min and not auto_idle(s, now)
+    local limit, most = s.tried, AUTO_FAR
+    s.mode, s.tried, s.rest = AUTO_MODE.steady, 0, 0
     s.level, s.error = s.trial, s.trial_error
     s.step, s.reason = math.floor(s.step * 1.5), AUTO_REASON.probing
-    auto_set(s, tried, now)
-    auto_try(s, min, max, now)
+    auto_set(s, limit, now)
+    if low then
+        most = AUTO_FIRST.step + auto_above(limit, min, max)
+        s.up, s.step = 0, most
+    else
+        s.lost = 0
+    end
+    auto_try(s, min, max, now, most)
 end
 
--- It is not: a deep step, once, after a leap; else the other direction,
--- nearer, but as far after a first lower one. After both a rest, longer where
+-- It is not: a deep step, once, after a leap; else the other direction, nearer,
+-- but as far after the first lower one. After both a rest, longer where
 -- the latency rose much, or no higher limit may be tried.
 local function auto_lost(s, min, max, now)
     local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
-    local leap = auto_leapt(s, now)
-    if leap > 0 then
-        s.mode, s.tried, s.step = AUTO_MODE.steady, 0, leap + AUTO_DEEPER
+    local first, leap = auto_first(s), auto_leapt(s, now)
+    if first and auto_half(s, min, max) then
+        s.mode, s.tried, s.lost = AUTO_MODE.steady, 0, s.lost + 1
+        s.step = AUTO_FAR + auto_above(s.base, min, max)
+        auto_set(s, s.base, now)
+        return auto_try(s, min, max, now, s.step)
+    elseif first then
+        return auto_anew(s, min, max, now)
+    elseif leap > 0 then
+        s.mode, s.tried, s.step = AUTO_MODE.steady, 0, leap + AUTO_LEAP.deeper
         -- the limit is at least as slow as the lower one
         if s.trial > s.level then s.level, s.error = s.trial, s.trial_error end
         auto_set(s, s.base, now)
@@ -455,10 +555,10 @@ local function auto_lost(s, min, max, now)
     s.reason = (s.base >= max or s.base <= min) and AUTO_REASON.bound
         or s.base >= top and AUTO_REASON.errors or AUTO_REASON.latency
     if s.base >= top then
-        s.rest = AUTO_REST_MOST
+        s.rest = AUTO_REST.most
     elseif s.lost > 1 then
-        s.rest = math.max(AUTO_REST, 2 * s.pairs, math.min(AUTO_REST_MOST,
-            math.ceil(AUTO_REST * s.rise / AUTO_NEAR)))
+        s.rest = math.max(AUTO_REST.each, 2 * s.pairs, math.min(AUTO_REST.most,
+            math.ceil(AUTO_REST.each * s.rise / AUTO_NEAR)))
     elseif fresh then
         auto_next(s, min, max, now)
     end
@@ -473,6 +573,19 @@ local function auto_sure(s, most)
     return mean * math.sqrt(s.pairs * (AUTO_PAIRS_LONG + s.pairs - 1) / squares)
 end
 
+-- Whether the pairs decide. A limit below the first one is given up soon, and
+-- taken after some pairs only.
+local function auto_decides(s, sure, long)
+    local least, bound = 1, s.pairs > 1 and AUTO_SURE or AUTO_CERTAIN
+    if auto_first(s) and sure < 0 then
+        bound = AUTO_LIKELY
+    elseif auto_first(s) then
+        least = AUTO_FIRST.pairs
+    end
+    return math.abs(sure) >= bound and s.pairs >= least
+        or s.pairs >= (long and AUTO_PAIRS_LONG or AUTO_PAIRS)
+end
+
 -- After a turn of a comparison, and after a pair: whether the other limit is
 -- better.
 local function auto_compare(s, min, max, now)
@@ -480,16 +593,17 @@ local function auto_compare(s, min, max, now)
     if s.half == 0 then return auto_other(s, not probe, 1, now) end
     local distance = 10000 * math.log(s.tried / s.base)
     local most, rise = AUTO_CLIP * math.abs(distance), s.trial - s.level
-    local worth = auto_deep(s) and AUTO_WORTH_DEEP or AUTO_WORTH
+    local first = auto_first(s)
+    -- it has to be better than the first limit
+    if first then distance = distance + auto_above(s.base, min, max) end
+    local worth = auto_deep(s) and not first and AUTO_WORTH_DEEP or AUTO_WORTH
     local gain = math.floor(math.max(-most, math.min(most,
         worth * distance - rise)) + 0.5)
     s.pairs, s.gain, s.gains = s.pairs + 1, s.gain + gain, s.gains + gain ^ 2
     s.rise = math.max(s.rise, rise)
     local sure, long = auto_sure(s, most), s.step > AUTO_NEAR
-    if math.abs(sure) >= (s.pairs > 1 and AUTO_SURE or AUTO_CERTAIN)
-        or s.pairs >= (long and AUTO_PAIRS_LONG or AUTO_PAIRS)
-    then
-        local won = sure >= (long and AUTO_LIKELY or AUTO_SURE)
+    if auto_decides(s, sure, long) then
+        local won = sure >= (long and not first and AUTO_LIKELY or AUTO_SURE)
         local decide = won and auto_won or auto_lost
         decide(s, min, max, now)
     else

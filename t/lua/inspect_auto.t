@@ -21,6 +21,8 @@ is_deeply $of->{auto}, { min => 2, max => 500, found => 10, reason => 0,
     floor => 0, latency => 0 }, 'first sample';
 is $of->{history}, undef, 'no change yet';
 
+# each limit after the first ones is the double, so there are many changes
+$auto->until(sub { $_[0]{kept} > 20 }, 10);
 $reply = $auto->run(3);
 $of = inspect();
 is_deeply [ @{ $of->{auto} }{qw/found floor latency/} ],

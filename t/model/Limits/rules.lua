@@ -85,7 +85,7 @@ end
 function rules.dsem(path)
     local rule = load_rule(path)
     return function(start, workers)
-        local s = rule.new(start, 0)
+        local s = rule.new(start, 1, 1000, 0)
         local self = { limit = start, next = math.huge, state = s, moves = {} }
         local mine = {}
         for i = 1, workers do mine[i] = worker_new(i) end
