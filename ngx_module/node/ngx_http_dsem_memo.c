@@ -133,14 +133,18 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
 
 
 /*
- * The limit in force is lower than the one that the node asks for; -1: it is
- * not.  If two workers take places at the same time one may have it in vain, or
- * in that of another name: the next reply to a worker corrects it.
+ * The limit in force, and the one that was asked for.  A lower one takes a
+ * place, until the one that was asked for is in force.  A higher one says only
+ * that this request asked for less than others: what others asked for is not in
+ * force.
+ *
+ * If two workers take places at the same time one may have it in vain, or in
+ * that of another name: the next reply to a worker corrects it.
  */
 
 void
 ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
-    ngx_int_t limit)
+    ngx_int_t own, ngx_int_t limit)
 {
     ngx_uint_t                   i;
     ngx_atomic_uint_t            before;
@@ -159,8 +163,8 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
     for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
 
-        if (lower->hash == hash) {
-            lower->limit = limit + 1;
+        if (lower->hash == hash && (limit <= own || lower->limit)) {
+            lower->limit = (limit == own) ? 0 : limit + 1;
             return;
         }
 
@@ -173,7 +177,7 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
         }
     }
 
-    if (limit == -1 || place == NULL) {
+    if (limit >= own || place == NULL) {
         return;
     }
 
@@ -185,11 +189,16 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
 }
 
 
-/* -1: none was seen, or there was no place for it */
+/*
+ * own, or the lower limit in force that the node has seen.  seen: what this
+ * worker has, which may be older; for a name without a place.
+ */
 
 ngx_int_t
-ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash)
+ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
+    ngx_int_t own, ngx_int_t seen)
 {
+    ngx_int_t                    limit;
     ngx_uint_t                   i;
     ngx_http_dsem_memo_lower_t  *lower;
 
@@ -205,11 +214,12 @@ ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash)
         }
 
         if (lower->hash == hash) {
-            return (ngx_int_t) lower->limit - 1;
+            limit = (ngx_int_t) lower->limit - 1;
+            return (limit == -1) ? own : ngx_min(own, limit);
         }
     }
 
-    return -1;
+    return ngx_min(own, seen);
 }
 
 

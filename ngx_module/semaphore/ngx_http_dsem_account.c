@@ -334,31 +334,27 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
 
 /*
  * The limit while Redis cannot be asked: of "limit=auto" what the node found
- * last, as this worker may not have seen the name for long; of others the limit
- * that it has seen in force, if that is lower.
+ * last, as this worker may not have seen the name for long; of others, for the
+ * same reason, the limit that it has seen in force, if that is lower.
  */
 
 ngx_int_t
 ngx_http_dsem_account_local_limit(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t                 limit;
+    ngx_int_t                 limit, seen;
     ngx_http_dsem_literal_t  *literal;
 
     literal = ngx_http_dsem_account_literal(account);
-    limit = literal ? ngx_http_dsem_limits_local(literal) : -1;
+    seen = ngx_http_dsem_account_limit(account);
 
-    if (limit != -1) {
-        return limit;
-    }
-
-    limit = ngx_http_dsem_account_limit(account);
-
-    if (literal && literal->in_force != -1) {
-        return limit;
+    if (literal && literal->max) {
+        limit = ngx_http_dsem_limits_local(literal);
+        return (limit == -1) ? seen : limit;
     }
 
     return ngx_http_dsem_limits_lower(&account->session->limits,
-                                      account->node.node.key, limit);
+                                      account->node.node.key, account->limit,
+                                      seen);
 }
 
 

@@ -299,7 +299,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
     } else if (account->servers == NULL && recovery == 0) {
         ngx_http_dsem_limits_seen_lower(&account->session->limits,
                                         account->node.node.key,
-                                        account->limit, limit);
+                                        sync->limit, limit);
     }
 
     ngx_http_dsem_sync_reply_over(sync, values, limit, over);

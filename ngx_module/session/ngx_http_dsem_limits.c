@@ -388,29 +388,32 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 /*
  * The limit in force of a name, and what its requests ask for.  A lower one,
  * such as an order, is remembered for the time without Redis: accounts are
- * freed when they are empty, and a worker may start in an outage.
+ * freed when they are empty, and a worker may start in an outage.  An exiting
+ * worker asks for a limit of before the reload: that this one is in force says
+ * nothing about that of now.
  */
 
 void
 ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
     ngx_int_t own, ngx_int_t limit)
 {
-    ngx_http_dsem_memo_set_lower(limits->memo, hash ^ limits->space,
-                                 (limit < own) ? limit : -1);
+    if (ngx_exiting && limit == own) {
+        return;
+    }
+
+    ngx_http_dsem_memo_set_lower(limits->memo, hash ^ limits->space, own,
+                                 limit);
 }
 
 
-/* own, or the lower limit that the node has seen in force */
+/* own, or the lower limit that the node has seen in force; seen: see memo */
 
 ngx_int_t
 ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
-    ngx_int_t own)
+    ngx_int_t own, ngx_int_t seen)
 {
-    ngx_int_t  limit;
-
-    limit = ngx_http_dsem_memo_lower(limits->memo, hash ^ limits->space);
-
-    return (limit == -1) ? own : ngx_min(own, limit);
+    return ngx_http_dsem_memo_lower(limits->memo, hash ^ limits->space, own,
+                                    seen);
 }
 
 
