@@ -45,7 +45,8 @@
  *               set with "recovering"; cleared at the end of the turn
  * broken        its keys are of another type, and Redis may count other permits
  *               than this worker has
- *               set by a reply; cleared by a new epoch
+ *               set by a reply; cleared by one that counts the same, a new
+ *               epoch
  * check_due     counts are to be compared
  *               set by the poll, a missed message, a late cancel; cleared when
  *               that is sent, by a new epoch

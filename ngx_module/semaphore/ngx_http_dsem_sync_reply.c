@@ -62,6 +62,8 @@ typedef enum {
 
 static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
+static ngx_uint_t ngx_http_dsem_sync_reply_kept(ngx_http_dsem_sync_t *sync,
+    int64_t *values);
 static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync,
     int64_t *values);
 static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync,
@@ -164,12 +166,14 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
         return NGX_ERROR;
     }
 
-    if (account->broken) {
+    if (account->broken && !ngx_http_dsem_sync_reply_kept(sync, values)) {
         /* permits of this worker are not counted, or those that it released */
         ngx_http_dsem_handshake_resync(sync->session,
                                        "semaphore keys usable again", 0);
         return NGX_ERROR;
     }
+
+    account->broken = 0;
 
     value = values + n;
     last = values + nvalues;
@@ -197,6 +201,22 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     value += sync->nchecks + ngx_http_dsem_sync_reply_counted(sync);
 
     return ngx_http_dsem_sync_reply_others(sync, value, last);
+}
+
+
+/*
+ * The first reply after one that the keys are of another type: Redis counts
+ * what this worker has, as only the queue was unusable, and may still be.  The
+ * session does not begin anew for that, once a poll.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_sync_reply_kept(ngx_http_dsem_sync_t *sync, int64_t *values)
+{
+    return sync->nasks == 0
+           && values[NGX_HTTP_DSEM_SYNC_HELD] == sync->held
+           && values[NGX_HTTP_DSEM_SYNC_TICKETS] == 0
+           && ngx_http_dsem_ledger_sum(sync->account) == sync->held;
 }
 
 
@@ -827,8 +847,8 @@ ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
 /*
  * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
  * last permit of the other kind is released; the key counts it.  counted:
- * permits that Redis may count still, in use or not: the next command that it
- * executes is followed by a declaration.
+ * permits that Redis may count still, in use or not: after the next command
+ * that it executes they are declared, unless it counts what this worker has.
  */
 
 void
