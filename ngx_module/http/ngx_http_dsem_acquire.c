@@ -48,10 +48,12 @@ static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
 static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
     ngx_int_t rc);
 static void ngx_http_dsem_acquire_handler(void *data);
+static void ngx_http_dsem_acquire_settle(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx);
+static ngx_int_t ngx_http_dsem_acquire_watch(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_cleanup(void *data);
 static void ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r);
 
@@ -75,6 +77,11 @@ ngx_http_dsem_acquire(ngx_http_dsem_ctx_t *ctx)
     }
 
     if (ctx->conf->dry_run) {
+
+        if (!ctx->decided) {
+            (void) ngx_http_dsem_acquire_watch(ctx);
+        }
+
         ctx->rc = NGX_DECLINED;
         return NGX_DECLINED;
     }
@@ -519,29 +526,39 @@ ngx_http_dsem_acquire_handler(void *data)
 }
 
 
-/*
- * The request needs its permits no longer.  One of a dry run may end in the
- * turn of its verdict, before the notice of it.
- */
+/* the request needs its permits no longer */
 
 void
 ngx_http_dsem_acquire_end(ngx_http_dsem_ctx_t *ctx)
 {
+    ngx_http_dsem_acquire_settle(ctx);
+    ngx_http_dsem_ctx_release_all(ctx);
+}
+
+
+/* a request of a dry run may end in the turn of its verdict, which is noted */
+
+static void
+ngx_http_dsem_acquire_settle(ngx_http_dsem_ctx_t *ctx)
+{
     ngx_http_dsem_ticket_t  *ticket;
 
-    if (!ctx->decided && !ctx->released && ctx->current < ctx->nclaims) {
-        ticket = ctx->claims[ctx->current].ticket;
-
-        if (ticket
-            && ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING
-            && ngx_http_dsem_ticket_seen(ticket)
-            && ctx->conf->dry_run)
-        {
-            ngx_http_dsem_acquire_handler(ctx);
-        }
+    if (ctx->decided
+        || ctx->released
+        || ctx->current == ctx->nclaims
+        || !ctx->conf->dry_run)
+    {
+        return;
     }
 
-    ngx_http_dsem_ctx_release_all(ctx);
+    ticket = ctx->claims[ctx->current].ticket;
+
+    if (ticket
+        && ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING
+        && ngx_http_dsem_ticket_seen(ticket))
+    {
+        ngx_http_dsem_acquire_handler(ctx);
+    }
 }
 
 
@@ -617,21 +634,14 @@ static ngx_int_t
 ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_connection_t    *c;
-    ngx_http_cleanup_t  *cln;
     ngx_http_request_t  *r;
 
     r = ctx->request;
     c = r->connection;
 
-    /* the log phase runs ours last, when the status has been logged */
-
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
+    if (ngx_http_dsem_acquire_watch(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
-
-    cln->handler = ngx_http_dsem_acquire_cleanup;
-    cln->data = ctx;
 
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, c->log, 0, "dsem request suspended");
 
@@ -659,10 +669,34 @@ ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx)
 }
 
 
+/*
+ * The log phase runs ours last, when the status has been logged: what a request
+ * ends with is decided before.
+ */
+
+static ngx_int_t
+ngx_http_dsem_acquire_watch(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_cleanup_t  *cln;
+
+    cln = ngx_http_cleanup_add(ctx->request, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_acquire_cleanup;
+    cln->data = ctx;
+
+    return NGX_OK;
+}
+
+
 static void
 ngx_http_dsem_acquire_cleanup(void *data)
 {
     ngx_http_dsem_ctx_t *ctx = data;
+
+    ngx_http_dsem_acquire_settle(ctx);
 
     if (!ctx->decided) {
         ngx_http_dsem_acquire_abort(ctx);

@@ -190,8 +190,6 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 
         if (!ngx_http_dsem_claim_granted(held)
             || held->spent
-            || (held->ask.pool
-                && !ngx_http_dsem_semaphore_usable(held->ticket))
             || !ngx_http_dsem_claim_same(held, &claims[i])
             || held->ask.weight < claims[i].ask.weight)
         {

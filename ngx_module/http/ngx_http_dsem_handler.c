@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_pool.h"
 
 
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
@@ -226,6 +227,7 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx, ngx_uint_t pending)
         return NGX_OK;
     }
 
+    ngx_http_dsem_pool_spend(ctx);
     ngx_http_dsem_ctx_enter(ctx, claims, nclaims);
 
     if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {

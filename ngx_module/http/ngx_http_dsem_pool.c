@@ -534,6 +534,55 @@ ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
 
 
 /*
+ * A redirected request does not keep a permit whose server has failed for
+ * others meanwhile, or is gone.
+ */
+
+void
+ngx_http_dsem_pool_spend(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t                     i;
+    ngx_str_t                     *server;
+    ngx_http_dsem_claim_t         *claim;
+    ngx_http_dsem_pool_peer_t      peer;
+    ngx_http_dsem_srv_conf_t      *dscf;
+    ngx_http_upstream_rr_peer_t   *found;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (claim->ask.pool == NULL || !ngx_http_dsem_claim_granted(claim)) {
+            continue;
+        }
+
+        server = ngx_http_dsem_semaphore_server(claim->ticket);
+        dscf = ngx_http_dsem_pool_conf(&claim->ask.name);
+
+        if (server == NULL || dscf == NULL) {
+            continue;
+        }
+
+        peer.peers = dscf->upstream->peer.data;
+        peer.server = *server;
+
+        found = ngx_http_dsem_pool_find(&peer, &peers);
+
+        if (found == NULL) {
+            claim->spent = 1;
+            continue;
+        }
+
+        if (!ngx_http_dsem_pool_peer_usable(peers, found)) {
+            claim->spent = 1;
+        }
+
+        ngx_http_upstream_rr_peers_unlock(peers);
+    }
+}
+
+
+/*
  * The pool with this name.  Of the configuration in force: a single process may
  * have read it anew.  NULL: there is none.
  */

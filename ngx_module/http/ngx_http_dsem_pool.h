@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_servers.h"
 
 
@@ -19,6 +19,7 @@ ngx_int_t ngx_http_dsem_pool_init_upstream(ngx_conf_t *cf,
     ngx_http_upstream_srv_conf_t *us);
 uint64_t ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers);
+void ngx_http_dsem_pool_spend(ngx_http_dsem_ctx_t *ctx);
 ngx_http_dsem_srv_conf_t *ngx_http_dsem_pool_conf(ngx_str_t *semaphore);
 ngx_uint_t ngx_http_dsem_pool_failed(ngx_http_upstream_t *u);
 

@@ -97,7 +97,8 @@ ngx_http_dsem_result_invalid(ngx_http_dsem_claim_t *claim)
 
 /*
  * Its ticket is released.  Without a result the request has left while it
- * waited; a request of a dry run has passed, and ended before the verdict.
+ * waited; a request of a dry run has passed, and ended before the verdict, or
+ * in the turn of it.
  */
 
 void
@@ -105,6 +106,11 @@ ngx_http_dsem_result_left(ngx_http_dsem_claim_t *claim)
 {
     if (!claim->ask.dry_run) {
         ngx_http_dsem_result(claim, NGX_HTTP_DSEM_COUNT_ABORTED);
+
+    } else if (claim->ticket->answer.verdict
+               != NGX_HTTP_DSEM_VERDICT_WAITING)
+    {
+        ngx_http_dsem_result_verdict(claim, &claim->ticket->answer);
 
     } else if (claim->ticket->answer.position) {
         ngx_http_dsem_result_waited(claim);

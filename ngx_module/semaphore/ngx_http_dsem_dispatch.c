@@ -287,7 +287,7 @@ ngx_http_dsem_dispatch_recover(ngx_http_dsem_account_t *account)
         if (left > declared) {
             left -= declared;
 
-        } else if (account->inflight == 0) {
+        } else if (account->inflight == 0 && !account->broken) {
             account->refresh = 1;
         }
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # In one turn of the event loop a request of a dry run is rejected, and its
-# response ends: it is one that would have been rejected.
+# response ends, or redirects it: it is one that would have been rejected.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -25,6 +25,23 @@ location /tried {
     dsem_dry_run on;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /logged {
+    dsem one limit=1 queue=0;
+    dsem_dry_run on;
+    dsem_release log;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /redirected {
+    dsem one limit=1 queue=0;
+    dsem_dry_run on;
+    proxy_intercept_errors on;
+    error_page 418 = @other;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location @other {
+    dsem two limit=9;
+    empty_gif;
+}
 location /dsem/ {
     dsem_api;
 }
@@ -34,22 +51,34 @@ my $b = $t->node('b', $conf);
 my $holder = $b->begin('/?hang=1', 'X-Nonce' => 'holder');
 wait_for { $up->now == 1 } 15, 'the holder';
 
-$proxy->freeze('s2c');
-my $tried = $a->begin('/tried?hang=1', 'X-Nonce' => 'tried');
-wait_for { $up->now == 2 } 15, 'the request at the backend';
-my $passed = $proxy->bytes->{s2c};
-$a->freeze;
-$proxy->thaw('s2c');
-wait_for { $proxy->bytes->{s2c} > $passed } 15, 'the reply';
-my $served = $up->served;
-$up->release_nonce('tried');
-wait_for { $up->served > $served } 15, 'the response';
-$a->thaw;
+# counts what Redis would have rejected
+my $n = 0;
 
-is $tried->wait->status, 200, 'served';
-is $a->logged($tried)->{dsem_status}, 'REJECTED_DRY_RUN', 'the variable';
-is scalar($a->grep_log(qr/dsem rejected, dry run/)), 1, 'the log';
-like $a->get('/dsem/metrics')->body, qr/"rejected_dry_run"\} 1$/m, 'counted';
+sub late {
+    my ($path) = @_;
+    $proxy->freeze('s2c');
+    my $request = $a->begin($path, 'X-Nonce' => "late$n");
+    wait_for { $up->now == 2 } 15, 'the request at the backend';
+    my $passed = $proxy->bytes->{s2c};
+    $a->freeze;
+    $proxy->thaw('s2c');
+    wait_for { $proxy->bytes->{s2c} > $passed } 15, 'the reply';
+    my $served = $up->served;
+    $up->release_nonce("late$n");
+    wait_for { $up->served > $served } 15, 'the response';
+    $a->thaw;
+    is $request->wait->status, 200, "$path: served";
+    $n++;
+    like $a->get('/dsem/metrics')->body,
+        qr/semaphore="one",result="rejected_dry_run"\} $n$/m, 'counted';
+    return $a->logged($request)->{dsem_status};
+}
+
+for my $path ('/tried', '/logged') {
+    is late("$path?hang=1"), 'REJECTED_DRY_RUN', 'the variable';
+    is scalar($a->grep_log(qr/dsem rejected, dry run/)), $n, 'the log';
+}
+is late('/redirected?hang=1&status=418'), 'PASSED', 'that of the last location';
 
 $up->release_all;
 $holder->wait;
