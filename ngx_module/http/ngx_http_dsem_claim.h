@@ -22,12 +22,13 @@ typedef struct {
     ngx_msec_t                 waits;      /* ms, since when */
     ngx_uint_t                 states;     /* of upstreams, before a redirect;
                                               of "limit=auto" only */
+    ngx_http_upstream_t       *busy;       /* that is at the server of a pool's
+                                              permit now; NULL: none */
     unsigned                   counted:1;  /* it has its result */
     unsigned                   unusable:1; /* of a pool: no server is */
     unsigned                   again:1;    /* its server had failed */
-    unsigned                   busy:1;     /* the permit of a pool is at its
-                                              server */
-    unsigned                   came:1;     /* it has been there */
+    unsigned                   came:1;     /* one has been there */
+    unsigned                   ends:1;     /* goes back when none is there */
     unsigned                   spent:1;    /* its server failed the request */
 } ngx_http_dsem_claim_t;
 

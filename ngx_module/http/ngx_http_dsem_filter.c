@@ -41,6 +41,8 @@ static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
 static void ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx,
     ngx_http_upstream_t *u);
+static void ngx_http_dsem_filter_end(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_upstream_t *u);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx);
@@ -122,7 +124,7 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 
     if (u == NULL || u->peer.connection == NULL) {
         /* a response from the cache, or of nginx itself */
-        ngx_http_dsem_acquire_end(ctx);
+        ngx_http_dsem_filter_end(ctx, u);
         return;
     }
 
@@ -173,7 +175,7 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     if (releases) {
         ngx_http_dsem_filter_spend(ctx, r->upstream);
-        ngx_http_dsem_acquire_end(ctx);
+        ngx_http_dsem_filter_end(ctx, r->upstream);
     }
 }
 
@@ -193,10 +195,35 @@ ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
     }
 
     for (i = 0; i < ctx->nclaims; i++) {
-        if (ctx->claims[i].busy) {
+        if (ctx->claims[i].busy == u) {
             ctx->claims[i].spent = 1;
         }
     }
+}
+
+
+/*
+ * The permits go back.  Where a mirror, or a part of the page, is at the server
+ * of a pool's permit the update of the cache has none, and may end first: then
+ * the pool does it when that has left its server.
+ */
+
+static void
+ngx_http_dsem_filter_end(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_claim_t  *claim;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (claim->busy && claim->busy != u) {
+            claim->ends = 1;
+            return;
+        }
+    }
+
+    ngx_http_dsem_acquire_end(ctx);
 }
 
 

@@ -27,6 +27,7 @@ typedef struct {
     ngx_http_upstream_rr_peers_t      *peers;
     ngx_http_dsem_srv_conf_t          *conf;
 
+    ngx_http_dsem_ctx_t               *ctx;      /* of the claim */
     ngx_http_dsem_claim_t             *claim;    /* in use; or NULL */
     ngx_str_t                          server;   /* empty: none */
     unsigned                           tried:1;
@@ -133,6 +134,7 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
     peer->rrp = r->upstream->peer.data;
     peer->peers = us->peer.data;
     peer->conf = dscf;
+    peer->ctx = ngx_http_dsem_ctx_find(r->main);
     peer->claim = claim;
     peer->server = server;
 
@@ -342,7 +344,7 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
     ngx_http_upstream_rr_peers_unlock(peers);
 
     if (peer->claim) {
-        peer->claim->busy = 1;
+        peer->claim->busy = peer->upstream;
     }
 
     return NGX_OK;
@@ -400,7 +402,7 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_http_dsem_pool_peer_t *peer = data;
 
     if (peer->claim) {
-        peer->claim->busy = 0;
+        peer->claim->busy = NULL;
         peer->claim->came = 1;
     }
 
@@ -419,6 +421,13 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
 
         ngx_http_dsem_semaphore_servers(&peer->conf->limit->encoded,
                                         peer->conf->limit->hash);
+    }
+
+    if (peer->claim && peer->claim->ends && peer->claim->ticket
+        && pc->tries == 0)
+    {
+        /* what else had it has ended before, and there is no other try */
+        ngx_http_dsem_ctx_release_all(peer->ctx);
     }
 }
 
