@@ -112,18 +112,16 @@ local AUTO_REACHED = 0.9
 local AUTO_ERROR = 50
 -- requests that are judged together where they fail: of a high rate, a low
 -- one
-local AUTO_FAILED, AUTO_FAILED_LOW = 50, 200
--- ms after which fewer will do, and a limit that is not used is seen to be so
-local AUTO_LONGEST_MS = 10000
+local AUTO_FAILED = { high = 50, low = 200 }
+-- ms after which fewer will do, and a limit that is not used is seen to be so;
+-- for which a limit that caused errors is not tried again; after a change that
+-- are not judged, two latencies, at most
+local AUTO_MS = { longest = 10000, blame = 20000, settle = 120000 }
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
--- ms for which a limit that caused errors is not tried again
-local AUTO_BLAME_MS = 20000
 -- distance of a session's usual time from that of the fleet that may be chance;
 -- samples that the usual time of the fleet is the mean of, at most
 local AUTO_NODES, AUTO_USUAL = 2500, 10000
--- ms after a change that are not judged, two latencies, at most
-local AUTO_SETTLE_MS = 120000
 
 -- The limit of a new name.
 local function auto_start(min, max)
@@ -256,7 +254,7 @@ end
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
-    local long = count > 0 and passed >= AUTO_LONGEST_MS
+    local long = count > 0 and passed >= AUTO_MS.longest
     if long and (s.mode == AUTO_MODE.errors or not auto_used(s)) then
         return true
     end
@@ -267,7 +265,7 @@ local function auto_enough(s, now)
         local half = count * s.before / 2000
         return count >= AUTO_FEWEST
             and math.abs(s.errors - half) > 2 * math.sqrt(half)
-            or count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
+            or count >= (s.before < 200 and AUTO_FAILED.low or AUTO_FAILED.high)
     end
     if auto_wall(s) then return true end
     if count < math.max(AUTO_FEWEST, math.min(2 * limit, AUTO_MOST)) then
@@ -300,7 +298,7 @@ end
 local function auto_add(s, sample, now)
     auto_sessions(s, sample.window, now)
     auto_near(s, sample)
-    local settled = s.changed + math.min(s.mean / 500, AUTO_SETTLE_MS)
+    local settled = s.changed + math.min(s.mean / 500, AUTO_MS.settle)
     if now - sample.window < settled then return false end
     if s.span == 0 then s.opened = now - sample.window end
     for _, field in ipairs({ 'count', 'sum', 'logs', 'squares', 'errors' }) do
@@ -380,7 +378,7 @@ end
 local function auto_top(s, max, now)
     if s.ceiling > 0 and s.found >= s.ceiling then s.ceiling = 0 end
     if s.ceiling == 0 then return max end
-    local again = now - s.blamed > AUTO_BLAME_MS and s.found == s.ceiling - 1
+    local again = now - s.blamed > AUTO_MS.blame and s.found == s.ceiling - 1
     return math.min(max, again and s.ceiling or s.ceiling - 1)
 end
 
