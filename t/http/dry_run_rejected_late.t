@@ -42,6 +42,9 @@ location @other {
     dsem two limit=9;
     empty_gif;
 }
+location /turn {
+    return 204;
+}
 location /dsem/ {
     dsem_api;
 }
@@ -59,6 +62,8 @@ sub late {
     $proxy->freeze('s2c');
     my $request = $a->begin($path, 'X-Nonce' => "late$n");
     wait_for { $up->now == 2 } 15, 'the request at the backend';
+    # an event that waits stands before the reply, with what comes to it later
+    is $a->get('/turn')->status, 204, 'nothing waits for the worker';
     my $passed = $proxy->bytes->{s2c};
     $a->freeze;
     $proxy->thaw('s2c');
