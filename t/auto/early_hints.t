@@ -5,9 +5,8 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.};
-plan skip_all => 'no early hints before nginx 1.29' if $minor < 29;
+plan skip_all => 'no early hints before nginx 1.29'
+    unless nginx_since('1.29');
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;

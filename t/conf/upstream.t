@@ -217,10 +217,7 @@ my $t = Dsem::Test->new;
 
 # since 1.29.7 "keepalive" wraps when all is read, in any order
 
-my ($minor, $patch) = qx(PATH=\$PATH:/usr/sbin \
-    '@{[ $ENV{DSEM_NGINX} // 'nginx' ]}' -v 2>&1) =~ m{/1\.(\d+)\.(\d+)}
-    or die 'nginx -v: no version';
-my $keepalive = $minor < 29 || ($minor == 29 && $patch < 7);
+my $keepalive = !nginx_since('1.29.7');
 
 push @cases, ["$server keepalive 2; dsem g limit=1/server;",
     $keepalive ? ('"dsem" directive must be before "keepalive"', 1) : ()];

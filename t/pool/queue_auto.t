@@ -47,9 +47,7 @@ is $_->wait->status, 200, 'served' for @held, $waits;
 
 # servers that DNS has brought are not known without an account
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor, $patch) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.(\d+)};
-resolved() if $minor * 100 + $patch >= 2703;
+resolved() if nginx_since('1.27.3');
 
 $t->done;
 

@@ -9,10 +9,8 @@ use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor, $patch) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.(\d+)};
 plan skip_all => 'servers have no "resolve" before nginx 1.27.3'
-    if $minor * 100 + $patch < 2703;
+    unless nginx_since('1.27.3');
 
 # addresses that a name has at once
 my $MANY = 60;

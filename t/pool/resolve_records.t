@@ -9,10 +9,8 @@ use Cpanel::JSON::XS qw(decode_json);
 use IO::Socket::IP;
 use Dsem::Test;
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor, $patch) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.(\d+)};
 plan skip_all => 'servers have no "resolve" before nginx 1.27.3'
-    if $minor * 100 + $patch < 2703;
+    unless nginx_since('1.27.3');
 my $ipv6 = IO::Socket::IP->new(LocalAddr => '::1', Listen => 1);
 
 my $t = Dsem::Test->new;

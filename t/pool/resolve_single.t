@@ -6,10 +6,8 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor, $patch) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.(\d+)};
 plan skip_all => 'servers have no "resolve" before nginx 1.27.3'
-    if $minor * 100 + $patch < 2703;
+    unless nginx_since('1.27.3');
 
 my $t = Dsem::Test->new;
 $t->redis;

@@ -9,9 +9,8 @@ use IO::Socket::INET;
 
 use Dsem::Test;
 
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-my ($minor) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.};
-plan skip_all => 'no "tunnel_pass" before nginx 1.31' if $minor < 31;
+plan skip_all => 'no "tunnel_pass" before nginx 1.31'
+    unless nginx_since('1.31');
 
 my $t = Dsem::Test->new;
 $t->redis;

@@ -11,8 +11,8 @@ package Dsem::Test;
 #   is($node->get('/?t=5')->status, 200, 'passed');
 #   eventually { $up->now == 0 } 'permit back';
 #
-# Imports: strict, warnings, all of Test::More, and wait_for, eventually, now,
-# took (Dsem::Wait).
+# Imports: strict, warnings, all of Test::More, nginx_since, and wait_for,
+# eventually, now, took (Dsem::Wait).
 #
 # Called by: tests.
 
@@ -24,6 +24,7 @@ use Carp qw(croak);
 use Cwd qw(abs_path);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path remove_tree);
+use version ();
 
 use Dsem::Client;
 use Dsem::Dns;
@@ -45,6 +46,16 @@ our $ROOT = abs_path(dirname(__FILE__) . '/../../..');
 my $builder = Test::More->builder;
 my $current;
 
+# Whether nginx has this version, such as '1.29', or a newer one.
+sub nginx_since {
+    my ($version) = @_;
+    my $nginx = $ENV{DSEM_NGINX} // 'nginx';
+    local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/usr/local/sbin";
+    my ($own) = qx('$nginx' -v 2>&1) =~ m{/([\d.]+)}
+        or croak 'nginx -v: no version';
+    return version->parse("v$own") >= version->parse("v$version");
+}
+
 sub import {
     my $caller = caller;
     strict->import;
@@ -53,7 +64,8 @@ sub import {
     Test::More->export_to_level(1);
     no strict 'refs';
     no warnings qw(redefine prototype);
-    *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now took);
+    *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now took
+        nginx_since);
     # a test that ends with done_testing() runs the teardown before it
     *{"${caller}::done_testing"} = sub {
         $current ? $current->done : $builder->done_testing(@_);
