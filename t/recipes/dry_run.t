@@ -2,7 +2,8 @@
 
 # Recipe "A dry run before enforcement": everything passes while the log says
 # what would have been, and the command counts it; without that one line the
-# same configuration refuses.
+# same configuration refuses. The format of monitoring/ stands beside that of the
+# recipe.
 
 use lib qw(t/lib t/run);
 use Dsem::Recipe;
@@ -28,13 +29,15 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    include %%FORMAT%%;
     upstream backend {
         server %%UPSTREAM%%;
     }
     %%RECIPE%%
 }
 EOF_CONF
-my $node = $t->node('n1', $conf);
+my $node = $t->node('n1', $conf,
+    FORMAT => $t->root . '/monitoring/dsem.log.conf');
 
 # twice as many as there is place for, at once
 
@@ -79,7 +82,7 @@ is(scalar(grep { $_->status == 503 } @requests),
 
 done_testing();
 
-sub log_text { Fleet::Conf::read_text("$logs/dsem.log") }
+sub log_text { Fleet::Conf::read_text("$logs/dry_run.log") }
 
 sub logged { scalar(() = log_text() =~ /\n/g) }
 
