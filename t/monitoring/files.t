@@ -45,6 +45,16 @@ for my $name (sort keys %alert) {
     like(section($name), qr/^\S.*^\*Do:\* \S/ms, "$name: meaning, what to do");
 }
 
+# what a refusal for an error logs
+
+my @causes = grep { / / } section('DsemErrors') =~ /`([^`]+)`/g;
+my @lines = page('README.md') =~ /`(dsem error: [^`]+)`/g;
+cmp_ok(scalar @lines, '>=', 6, 'lines found');
+for my $line (@lines) {
+    ok(scalar(grep { index($line, $_) >= 0 } @causes),
+        "DsemErrors names the cause: $line");
+}
+
 # scrape configuration of docs/operations.md
 
 my ($scrape) = section('Monitoring') =~ /^```yaml\n(.*?)^```$/ms;
