@@ -80,6 +80,9 @@ is_deeply(\@stages, ['${NGINX} AS build', '${NGINX}'],
     'Dockerfile: the nginx that it runs is that of the build');
 my ($last) = $dockerfile =~ /^.*^FROM (.*)\z/ms;
 like($last, qr/^USER nginx$/m, 'Dockerfile: another user than root');
+# that of the image may be one that may not install, as that of F5's controller
+like($_, qr/\A(?:(?!RUN ).*\n)*USER root\n/, 'Dockerfile: root until then')
+    for $dockerfile =~ /^FROM .*\n((?:(?!FROM ).*\n)*)/mg;
 unlike($last, qr/apt-get|apk add|\bgcc\b/, 'Dockerfile: no tools in the end');
 unlike($dockerfile, qr/:latest|^ADD |sudo/m, 'Dockerfile: no bad habits');
 for my $command ($dockerfile =~ /^RUN ((?:.*\\\n)*.*)$/mg) {
