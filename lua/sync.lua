@@ -25,7 +25,8 @@
 --   changes. Between the two a cancel and a check have the limit in force when
 --   the ticket was queued, as replied then; 0: unknown. An acquire of ticket 0
 --   is a charge instead: its key pays the cost, and its waiting tickets go
---   behind by that. Its verdict is 0, it is executed before the others
+--   behind by that. Its verdict is 0, it is executed before the others, and
+--   stores no limit
 -- of a pool (flags: 16 more) those begin two later, see include/pool.lua:
 --   ARGV[4] the list of servers that the session can use: "<id>", or where
 --   Redis may not know it "<id> <server>=<limit> ...", id: 1 to 32 hex digits,
@@ -370,12 +371,16 @@ end
 
 -- The limit in force: the operator's order, else the lowest of all live
 -- configurations, else that of the last acquire. sem.limit is the limit
--- without orders.
+-- without orders. A charge is no request: its session may have had none since
+-- the limit was another one.
+for _, ask in ipairs(call.acquires) do
+    call.asks = call.asks or ask[1] > 0
+end
 -- R16: limit in force
 view.lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
 if view.lowest then
     sem.limit = view.lowest
-elseif not sem.limit or #call.acquires > 0 and call.flags % 2 == 1 then
+elseif not sem.limit or call.asks and call.flags % 2 == 1 then
     sem.limit = call.limit
 end
 view.limit = sem.limit

@@ -76,8 +76,8 @@ typedef struct {
 
 
 static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
-    ngx_http_dsem_account_t *account, ngx_uint_t ncancels, ngx_uint_t nasks,
-    ngx_uint_t nchecks);
+    ngx_http_dsem_account_t *account, ngx_uint_t ncancels,
+    ngx_uint_t ncharges, ngx_uint_t nasks, ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
@@ -114,7 +114,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
     n = ngx_min(account->ntickets, NGX_HTTP_DSEM_SYNC_MAX_CHECKED);
 
-    sync = ngx_http_dsem_sync_create(account, 0, 0, n);
+    sync = ngx_http_dsem_sync_create(account, 0, 0, 0, n);
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
@@ -181,7 +181,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
     ncancels = ngx_min(account->ncancels, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
 
-    sync = ngx_http_dsem_sync_create(account, ncancels, ncharges + nasks, 0);
+    sync = ngx_http_dsem_sync_create(account, ncancels, ncharges, nasks, 0);
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
@@ -202,8 +202,6 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         account->ncancels--;
     }
 
-    sync->ncharges = ncharges;
-
     ngx_http_dsem_sync_charges(sync, command, charges);
     sent += ncharges;
 
@@ -223,10 +221,13 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
 
 static ngx_http_dsem_sync_t *
 ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
-    ngx_uint_t ncancels, ngx_uint_t nasks, ngx_uint_t nchecks)
+    ngx_uint_t ncancels, ngx_uint_t ncharges, ngx_uint_t nasks,
+    ngx_uint_t nchecks)
 {
     size_t                 size, more;
     ngx_http_dsem_sync_t  *sync;
+
+    nasks += ncharges;
 
     size = sizeof(ngx_http_dsem_sync_t)
            + (ncancels + nasks + nchecks)
@@ -246,7 +247,7 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->account = account;
     sync->ncancels = ncancels;
     sync->nasks = nasks;
-    sync->ncharges = 0;
+    sync->ncharges = ncharges;
     sync->nchecks = nchecks;
     sync->check = 0;
 
@@ -333,7 +334,9 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
     account->last_sync = ngx_current_msec;
     account->refresh = 0;
 
-    if (sync->nasks) {
+    /* a charge states none */
+
+    if (sync->nasks > sync->ncharges) {
         account->sent_limit = account->limit;
     }
 

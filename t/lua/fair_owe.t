@@ -99,6 +99,16 @@ is_deeply $reply->{dropped}, [610], 'which is dropped';
 is +($state->tags('many'))[0]{a}, $paid->{a} + 2 * 640_000,
     'and its key pays for it';
 
+# no request states the limit of its session: it may be that of hours ago
+$one->ask('slow', 1, limit => 50, key => 'slow');
+$two->ask('slow', $_, limit => 1, queue => 9, key => 'b') for 2 .. 4;
+$reply = charge($one, 30_000, 'slow', limit => 50);
+is_deeply [ @$reply{qw/limit waiting granted/} ], [ 1, 3, [] ],
+    'the limit of the last request is in force';
+$reply = charge($one, 30_000, 'slow', limit => 2,
+    ask => [ [ 5, 1, 0, 9, 1000, 'b' ] ]);
+is $reply->{limit}, 2, 'until there is another one';
+
 # while the state recovers not all tickets are there
 $scripts->redis->cmd('FLUSHALL');
 $_->hello for $one, $two;
