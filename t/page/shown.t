@@ -46,6 +46,12 @@ eventually { $browser->text('#fleet') eq '2 workers on 2 nodes' }
 like($browser->evaluate('document.title'), qr/^n1 dsem$/, 'quiet title');
 $browser->screenshot('empty-1400');
 
+# whose figures they are, as a screen reader has it
+is($browser->evaluate('[...$("scopes").cells].map((cell) =>
+    cell.colSpan).join()'),
+    $browser->evaluate('[1, FLEET.length, COLUMNS.length - FLEET.length - 1]
+        .join()'), 'heads of fleet and node');
+
 # the bar follows the load
 
 my @held = map { $_->begin('/?hang=1') } $node, $node, $other;
