@@ -7,7 +7,8 @@
  * worker asks once a second.  A broken subscription therefore costs time,
  * never a permit, and is opened again without a log line.  A silent one
  * counts as broken: every heartbeat sends the session a message of its own.
- * Where the user may not subscribe or publish, that is logged once.
+ * Where the user may not subscribe or publish, or no message comes for some
+ * heartbeats while the session is accepted, that is logged once.
  *
  * Called by: redis, which owns it.
  */
@@ -22,6 +23,11 @@
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_subscription.h"
+
+
+/* answered heartbeats, and attempts, without a message: it is logged */
+#define NGX_HTTP_DSEM_SUBSCRIPTION_BEATS     5
+#define NGX_HTTP_DSEM_SUBSCRIPTION_ATTEMPTS  3
 
 
 struct ngx_http_dsem_subscription_s {
@@ -41,8 +47,15 @@ struct ngx_http_dsem_subscription_s {
     ngx_http_dsem_message_pt         handler;
     void                            *data;
 
+    /* since the last message, or since the session was accepted */
+    ngx_uint_t                       beats;       /* answered */
+    ngx_uint_t                       failures;
+
+    char                             reason[NGX_HTTP_DSEM_REASON_LEN];
+
     unsigned                         named:1;     /* SUBSCRIBE is sent */
-    unsigned                         refused:1;   /* logged */
+    unsigned                         denied:1;    /* the name; see reason */
+    unsigned                         reported:1;  /* no message since */
     unsigned                         mute:1;      /* logged */
 };
 
@@ -153,6 +166,7 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 
     settings = subscription->settings;
     subscription->named = 0;
+    subscription->denied = 0;
 
     ngx_http_dsem_addr_set(&subscription->at, addr->sockaddr, addr->socklen);
 
@@ -169,9 +183,9 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 
 
 /*
- * A server listens at the address that the peer has found.  If it is another
- * one than before, messages come from there: the old server may go on
- * replying.
+ * The session is accepted: a server listens at the address that the peer has
+ * found.  If it is another one than before, messages come from there: the old
+ * server may go on replying.
  */
 
 void
@@ -180,6 +194,9 @@ ngx_http_dsem_subscription_follow(ngx_http_dsem_subscription_t *subscription)
     ngx_addr_t  *last;
 
     last = &subscription->at.addr;
+
+    subscription->beats = 0;
+    subscription->failures = 0;
 
     if (subscription->channel.len
         && (last->name.len == 0
@@ -221,8 +238,9 @@ ngx_http_dsem_subscription_connected(void *data)
 
 
 /*
- * The connection has its name, or is denied one; after SUBSCRIBE it is a
- * message, as the guard lets in nothing else.
+ * The connection has its name, or is denied one, which may be the last word of
+ * a server that closes it; after SUBSCRIBE it is a message, as the guard lets
+ * in nothing else.
  */
 
 static void
@@ -235,6 +253,11 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
 
     if (!subscription->named) {
         subscription->named = 1;
+
+        if (reply->type == REDIS_REPLY_ERROR) {
+            subscription->denied = 1;
+            ngx_http_dsem_reason(subscription->reason, "%s", reply->str);
+        }
 
         if (ngx_http_dsem_connection_subscribe(subscription->conn,
                                                &subscription->channel)
@@ -250,7 +273,7 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
         return;
     }
 
-    subscription->refused = 0;
+    subscription->denied = 0;
 
     ngx_http_dsem_backoff_usable(&subscription->backoff);
     ngx_http_dsem_deadline_set(&subscription->deadline,
@@ -267,6 +290,10 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
         text.data = (u_char *) content->str;
         text.len = content->len;
         message = &text;
+
+        subscription->beats = 0;
+        subscription->failures = 0;
+        subscription->reported = 0;
     }
 
     subscription->handler(subscription->data, message);
@@ -282,13 +309,19 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem subscription lost: %s", reason);
 
+    subscription->failures++;
+
+    if (protocol_error || !subscription->denied) {
+        ngx_http_dsem_reason(subscription->reason, "%s", reason);
+    }
+
     /* an operator should know why waiting requests are served late */
 
     if (protocol_error
-        && !subscription->refused
+        && !subscription->reported
         && ngx_strncmp(reason, "NOPERM ", sizeof("NOPERM ") - 1) == 0)
     {
-        subscription->refused = 1;
+        subscription->reported = 1;
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
@@ -313,7 +346,11 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
 }
 
 
-/* whether the last heartbeat could publish its message */
+/*
+ * Whether the last heartbeat could publish its message.  If it could, but none
+ * comes, that has another cause, which may pass; the failures are those of
+ * several attempts, as one that is silent takes longer than a heartbeat.
+ */
 
 void
 ngx_http_dsem_subscription_published(
@@ -328,6 +365,20 @@ ngx_http_dsem_subscription_published(
     }
 
     subscription->mute = !published;
+
+    if (published
+        && ++subscription->beats >= NGX_HTTP_DSEM_SUBSCRIPTION_BEATS
+        && subscription->failures >= NGX_HTTP_DSEM_SUBSCRIPTION_ATTEMPTS
+        && !subscription->reported)
+    {
+        subscription->reported = 1;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V sends no messages (%s), waiting "
+                      "requests are served late",
+                      ngx_http_dsem_peer_name(subscription->peer),
+                      subscription->reason);
+    }
 }
 
 
@@ -364,7 +415,8 @@ ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev)
     ngx_http_dsem_subscription_t *subscription = ev->data;
 
     if (!ngx_http_dsem_deadline_extend(&subscription->deadline, ev)) {
-        ngx_http_dsem_subscription_failed(subscription, "silent", 0);
+        subscription->denied = 0;
+        ngx_http_dsem_subscription_failed(subscription, "no reply in time", 0);
     }
 }
 
