@@ -575,7 +575,7 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
 
     in_force = reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE];
 
-    if (session->recovery == 0 && in_force > 0) {
+    if (session->recovery == 0 && in_force >= 0) {
         name = &literal->node.str;
 
         ngx_http_dsem_limits_seen(&session->limits, literal, in_force);

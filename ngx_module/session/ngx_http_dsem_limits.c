@@ -358,10 +358,14 @@ void
 ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit)
 {
-    /* siblings may have written another one since */
+    ngx_http_dsem_memo_limit_t  *memory;
 
-    if ((ngx_atomic_uint_t) limit != literal->memory->probed) {
-        literal->memory->in_force = limit;
+    memory = literal->memory;
+
+    /* siblings may have written another one since; 0 is no number of a probe */
+
+    if (memory->probed == 0 || (ngx_atomic_uint_t) limit != memory->probed) {
+        memory->in_force = limit + 1;
     }
 
     /* in any case: of an order that has ended siblings may know nothing */
@@ -437,7 +441,7 @@ ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
     memory->probed = (found == kept) ? 0 : found;
 
     if (literal->in_force == found) {
-        memory->in_force = kept;
+        memory->in_force = kept + 1;
     }
 
     memory->found = kept;
@@ -491,7 +495,8 @@ ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal)
 
 /*
  * The limit while Redis cannot be asked: a lower order, or a lower limit of
- * another node, stays in force.  -1: none was found.
+ * another node, stays in force.  Where none was found by this node, the one
+ * that it has seen in force.  -1: it has seen none.
  */
 
 ngx_int_t
@@ -499,14 +504,19 @@ ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal)
 {
     ngx_int_t  limit, in_force;
 
-    if (literal->max == 0 || literal->memory->found == 0) {
+    if (literal->max == 0) {
         return -1;
     }
 
-    limit = ngx_http_dsem_limits_last(literal);
-    in_force = literal->memory->in_force;
+    in_force = (ngx_int_t) literal->memory->in_force - 1;
 
-    return ngx_min(limit, in_force);
+    if (literal->memory->found == 0) {
+        return ngx_min(in_force, literal->max);
+    }
+
+    limit = ngx_http_dsem_limits_last(literal);
+
+    return (in_force == -1) ? limit : ngx_min(limit, in_force);
 }
 
 
