@@ -165,24 +165,33 @@ local function auto_drop(s)
     s.mode, s.tried, s.level = AUTO_MODE.steady, 0, 0
 end
 
--- Other bounds may exclude the limit.
-local function auto_bound(s, min, max, now)
-    local limit = math.max(min, math.min(max, s.found))
-    if limit ~= s.found then
-        auto_drop(s)
-        auto_set(s, limit, now)
-        s.reason = AUTO_REASON.bound
-    end
-end
-
 -- The limit found, without one that is tried.
 local function auto_kept(s)
     return s.mode == AUTO_MODE.probe and s.base or s.found
 end
 
--- Nothing is learned from now on: a probe ends.
+-- The limit found, also where a lower one is in force because of errors, and
+-- it is not known yet whether that helps.
+local function auto_before(s)
+    return s.mode == AUTO_MODE.steady and s.found or s.base
+end
+
+-- Other bounds may exclude the limit, or one that it is compared with.
+local function auto_bound(s, min, max, now)
+    local low, high, before = s.found, s.found, auto_before(s)
+    if s.tried > 0 then
+        low, high = math.min(s.base, s.tried), math.max(s.base, s.tried)
+    end
+    if low >= min and high <= max then return end
+    auto_drop(s)
+    auto_set(s, math.max(min, math.min(max, before)), now)
+    if s.found ~= before then s.reason = AUTO_REASON.bound end
+end
+
+-- Nothing is learned from now on: a comparison ends, and a search for a limit
+-- without errors.
 local function auto_stop(s, reason, now)
-    s.found, s.reason, s.changed = auto_kept(s), reason, now
+    s.found, s.reason, s.changed = auto_before(s), reason, now
     auto_drop(s)
     auto_clear(s)
 end
