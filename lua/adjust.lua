@@ -92,17 +92,19 @@ local function read_arguments()
 end
 
 -- The state of the rule, with the bounds in force; nil: its key has the wrong
--- type. It begins with the number found last.
+-- type. It begins with the number found last, also after a long pause.
 local function state_read(call, sem, view, limits)
     local texts = redis.pcall('HMGET', KEYS[4], '.', 'usual')
     if texts.err then return nil end
     local number, min, max = limits_auto(limits)
     local now, s = view_clock(view), auto_parse(texts[1])
+    local passed, before = s and now - s.paced or 0, nil
+    if passed > AUTO_PAUSE_MS then before, texts[2] = auto_before(s), nil end
     -- one of a later time is left over from a clock that was lost
-    if not s or s.paced > now + view.entry.lease then
-        s = auto_new(call.found > 0 and call.found or number or sem.limit
-            or call.min, min or call.min, max or call.max, now)
-        s.changes, s.noted = 0, 0
+    if not s or before or passed < -view.entry.lease then
+        s = auto_new(call.found > 0 and call.found or before or number
+            or sem.limit or call.min, min or call.min, max or call.max, now)
+        s.changes, s.noted, s.anew = 0, 0, true
     end
     auto_parse_usual(s, texts[2])
     call.before = { found = auto_kept(s), reason = s.reason }

@@ -1,10 +1,9 @@
 -- Writes what is kept of limit=auto.
 
+-- @include "include/expiry.lua"
 -- @include "include/auto_state.lua"
 -- @include "include/auto_rule.lua"
 
--- ms after the last sample
-local AUTO_EXPIRE_MS = 3600000
 -- changes kept
 local AUTO_CHANGES = 60
 -- ms in which several changes count as one
@@ -40,6 +39,7 @@ end
 -- Writes the state, and a change of the limit found or its reason.
 local function auto_write(key, s, changed, now)
     local set = { 'HSET', key }
+    if s.anew then redis.call('UNLINK', key) end
     if changed then
         set[3] = 'history'
         set[4] = auto_changed(s, redis.call('HGET', key, set[3]), now)
@@ -50,5 +50,5 @@ local function auto_write(key, s, changed, now)
     end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
-    redis.call('PEXPIRE', key, AUTO_EXPIRE_MS)
+    redis.call('PEXPIRE', key, EXPIRE_MS)
 end

@@ -3,9 +3,11 @@
 -- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
 -- text, as displays read many; the field "usual" the usual time of all nodes,
 -- and how many samples it is from: builds that know none of it go on with ".".
--- The HASH expires an hour after the last sample; the limit of a literal name
--- stays in the shard.
+-- An hour after the last sample only the limit found counts: that in the shard
+-- may be one that was tried. The HASH expires after a month.
 
+-- ms without a sample, after which a state is no more than its limit
+local AUTO_PAUSE_MS = 3600000
 -- bytes of the last changes at most
 local AUTO_HISTORY_BYTES = 2400
 

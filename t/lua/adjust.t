@@ -27,7 +27,7 @@ is $one->sync('api', literal => 1)->{limit}, 10, 'in force';
 is_deeply $one->adjust('api'), { status => 'ok', limit => 10, found => 10,
     floor => 0, reason => 'none', latency => 0, next => 100, kept => 10 },
     'no request yet';
-is $redis->cmd('TTL', $state->auto_key('api')), 3600, 'kept for an hour';
+is $redis->cmd('TTL', $state->auto_key('api')), 30 * 86400, 'kept for a month';
 
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->until(sub { $_[0]{found} != 10 }, 10);
