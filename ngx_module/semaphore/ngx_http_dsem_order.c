@@ -7,7 +7,8 @@
  * whose owner may go, and ends when the last reply has come.  A limit that was
  * raised serves the queue in calls of a bounded size, one after the other.
  * Where there are several shards a session is searched in one after the
- * other.  Redis checks an order again, and changes nothing where it is wrong.
+ * other, at last in those to which the worker has yet to connect.  Redis checks
+ * an order again, and changes nothing where it is wrong.
  *
  * Called by: api; dispatch (init, exit); redis (replies).  The order of
  * arguments and values is that of lua/order.lua.
@@ -68,11 +69,11 @@ typedef struct {
     ngx_int_t                   limit;
     ngx_int_t                   paused;
     ngx_uint_t                  calls;
+    ngx_uint_t                  asked;     /* shards, a bit for each */
 
     unsigned                    force:1;
     unsigned                    removal:1;
     unsigned                    sent:1;    /* a reply is to come */
-    unsigned                    missed:1;  /* a shard could not be asked */
 } ngx_http_dsem_order_task_t;
 
 
@@ -94,6 +95,8 @@ static ngx_int_t ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_order_remove_next(
+    ngx_http_dsem_order_task_t *task);
+static ngx_int_t ngx_http_dsem_order_remove_call(
     ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_remove_handler(void *data,
     ngx_http_dsem_reply_t *reply);
@@ -194,7 +197,8 @@ ngx_http_dsem_order_remove_session(ngx_http_dsem_order_t *order)
     {
         ngx_http_dsem_shards_wake(session);
 
-        up |= ngx_http_dsem_redis_is_up(session->redis);
+        up |= !ngx_http_dsem_session_unavailable(session)
+              || ngx_http_dsem_redis_is_up(session->redis);
     }
 
     if (!up) {
@@ -330,7 +334,12 @@ ngx_http_dsem_order_timer_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_dsem_order_send(task);
+    if (task->removal) {
+        ngx_http_dsem_order_remove_next(task);
+
+    } else {
+        ngx_http_dsem_order_send(task);
+    }
 }
 
 
@@ -499,44 +508,90 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 }
 
 
-/* asks the next shard, or has asked all of them */
+/* asks the next shard, or waits for one, or has asked all of them */
 
 static void
 ngx_http_dsem_order_remove_next(ngx_http_dsem_order_task_t *task)
 {
-    ngx_msec_int_t  left;
+    ngx_uint_t                missed;
+    ngx_msec_int_t            left;
+    ngx_http_dsem_session_t  *session;
 
-    for ( ;; ) {
-        task->session = ngx_http_dsem_shards_next(task->session);
-
-        if (task->session == NULL) {
-            ngx_http_dsem_order_finish(task, task->missed ? NGX_ERROR
-                                                          : NGX_DECLINED);
-            return;
-        }
-
-        if (ngx_http_dsem_bye_remove(task->session, &task->name, task->force,
-                                     ngx_http_dsem_order_remove_handler, task)
-            == NGX_OK)
-        {
-            break;
-        }
-
-        task->missed = 1;
-    }
-
-    task->sent = 1;
-
-    if (task->order == NULL) {
+    if (ngx_http_dsem_order_remove_call(task) == NGX_OK) {
         return;
     }
 
-    task->order->sent = 1;
-
-    if (!task->timer.timer_set) {
-        left = task->deadline - ngx_current_msec;
-        ngx_add_timer(&task->timer, ngx_max(left, 1));
+    if (task->timer.timer_set) {
+        ngx_del_timer(&task->timer);
     }
+
+    left = task->deadline - ngx_current_msec;
+    left = ngx_max(left, 1);
+    missed = 0;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        if (task->asked & ((ngx_uint_t) 1 << session->shard)) {
+            continue;
+        }
+
+        /* it may have left meanwhile */
+        ngx_http_dsem_shards_wake(session);
+
+        if (!ngx_http_dsem_session_unavailable(session)) {
+            ngx_add_timer(&task->timer,
+                          ngx_min(left, NGX_HTTP_DSEM_ORDER_LOOK));
+            return;
+        }
+
+        missed = 1;
+    }
+
+    ngx_http_dsem_order_finish(task, missed ? NGX_ERROR : NGX_DECLINED);
+}
+
+
+/* NGX_DECLINED: no shard is left that can be asked now */
+
+static ngx_int_t
+ngx_http_dsem_order_remove_call(ngx_http_dsem_order_task_t *task)
+{
+    ngx_msec_int_t            left;
+    ngx_http_dsem_session_t  *session;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        if (!(task->asked & ((ngx_uint_t) 1 << session->shard))
+            && ngx_http_dsem_bye_remove(session, &task->name, task->force,
+                                        ngx_http_dsem_order_remove_handler,
+                                        task)
+               == NGX_OK)
+        {
+            break;
+        }
+    }
+
+    if (session == NULL) {
+        return NGX_DECLINED;
+    }
+
+    task->asked |= (ngx_uint_t) 1 << session->shard;
+    task->sent = 1;
+
+    if (task->order) {
+        task->order->sent = 1;
+
+        if (!task->timer.timer_set) {
+            left = task->deadline - ngx_current_msec;
+            ngx_add_timer(&task->timer, ngx_max(left, 1));
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -563,6 +618,12 @@ ngx_http_dsem_order_remove_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
 
     default: /* NGX_HTTP_DSEM_REMOVED_UNKNOWN */
+
+        if (task->order) {
+            /* nothing is changed so far */
+            task->order->sent = 0;
+        }
+
         ngx_http_dsem_order_remove_next(task);
         return;
     }
