@@ -1081,7 +1081,7 @@ sub still {
     $_->{conn} || $_->hello for @workers;
     $_->{ready} && $_->beat for @workers;
     $self->arrive;
-    $self->unused('at once') if !$self->{can}{msg};
+    $self->unused('at once', 0) if !$self->{can}{msg};
     $self->{still} = 1;
     for (0 .. $LOOK / $STEP) {
         $self->{now} += $STEP;
@@ -1089,7 +1089,7 @@ sub still {
         $self->timers($_) for @workers;
         $self->arrive;
     }
-    $self->unused('after the poll');
+    $self->unused('after the poll', $LOOK);
 }
 
 sub arrive {
@@ -1112,12 +1112,12 @@ sub arrive {
     }
 }
 
-# L2
+# L2. within: after the end of a recovery, all have asked
 sub unused {
-    my ($self, $when) = @_;
+    my ($self, $when, $within) = @_;
     my @workers = @{ $self->{workers} };
     my ($clock, $until) = $self->clock_now;
-    return if $clock < $until || grep { !$_->{ready} } @workers;
+    return if $clock < $until + $within || grep { !$_->{ready} } @workers;
     my $entries = $self->state->entries;
     for my $name (@{ $self->{names} }) {
         my ($ordered, $paused) = ($self->state->ordered($name) // '')
