@@ -22,9 +22,9 @@
 --
 -- A session that comes after the end, and that no other knew of, makes the
 -- recovery begin again. Permits were granted in between: the census remembers
--- that it was complete once. So it does from the moment it is complete, although
--- a pause may still last: a session of that pause counts as one that comes
--- after it, which is safe.
+-- that it was complete once. It does so also while a pause still lasts: a
+-- session that comes in that pause counts as one that comes after it, which is
+-- safe.
 
 local PENDING, NOT_MEMBER = 2^52, '-inf'
 -- a time before all others, above all pending scores

@@ -18,7 +18,7 @@ typedef struct {
     ngx_msec_t  length;
     ngx_msec_t  longest;        /* of the whole fleet, in replies so far */
     uint64_t    renewed;        /* by this worker; 0: never */
-    uint64_t    node_renewed;   /* by its node, before this worker started */
+    uint64_t    node_renewed;   /* or seen, before the session started */
     uint64_t    fence;
     uint64_t    own_fence;      /* of permits that are not granted anew */
 } ngx_http_dsem_lease_t;

@@ -40,9 +40,6 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
-    uint64_t    replied;
-    ngx_msec_t  longest;
-
     session->handlers = handlers;
     session->zone = settings->zone;
     session->nshards = settings->nshards;
@@ -51,13 +48,8 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
 
     session->space = settings->space + session->shard;
 
-    ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
-                              &session->generation, &session->term,
-                              &session->nsessions, &longest, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
-
-    ngx_http_dsem_lease_init(&session->lease, settings->lease, longest,
-                             replied);
+    ngx_http_dsem_session_recall(session, settings->lease, 0, 0);
 
     if (ngx_http_dsem_limits_create(&session->limits, &settings->limits,
                                     session->shard, settings->nshards,
@@ -101,6 +93,39 @@ ngx_http_dsem_session_free(ngx_http_dsem_session_t *session)
     }
 
     ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
+}
+
+
+/*
+ * Before it is started: what other workers of this node know of the shard.
+ * length in ms, of its lease; seen is when the worker saw the fleet in some
+ * shard, 0: never, and longest the lease in ms that it knew of then.
+ */
+
+void
+ngx_http_dsem_session_recall(ngx_http_dsem_session_t *session,
+    ngx_msec_t length, ngx_msec_t longest, uint64_t seen)
+{
+    int64_t     generation, term;
+    uint64_t    replied;
+    ngx_uint_t  nsessions;
+    ngx_msec_t  known;
+
+    ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
+                              &generation, &term, &nsessions, &known,
+                              &replied);
+
+    /* without a zone the session has what it had before it left */
+
+    if (generation) {
+        session->generation = generation;
+        session->term = term;
+        session->nsessions = nsessions;
+    }
+
+    ngx_http_dsem_lease_init(&session->lease, length,
+                             ngx_max(longest, known),
+                             ngx_max(seen, replied));
 }
 
 

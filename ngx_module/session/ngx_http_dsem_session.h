@@ -205,6 +205,8 @@ ngx_int_t ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
 void ngx_http_dsem_session_free(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_recall(ngx_http_dsem_session_t *session,
+    ngx_msec_t length, ngx_msec_t longest, uint64_t seen);
 ngx_int_t ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_note(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,

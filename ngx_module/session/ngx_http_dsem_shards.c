@@ -51,6 +51,7 @@ static ngx_int_t ngx_http_dsem_shards_create(
 static void ngx_http_dsem_shards_up(void *data);
 static void ngx_http_dsem_shards_down(void *data);
 static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
+static void ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
     ngx_msec_t now);
 static void ngx_http_dsem_shards_destroy(ngx_http_dsem_session_t *session);
@@ -220,13 +221,53 @@ ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
                                        session->space, heartbeat)
             && ngx_http_dsem_zone_deserted(session->zone, session->space))
         {
-            (void) ngx_http_dsem_handshake_start(session);
+            ngx_http_dsem_shards_enter(session);
         }
     }
 
     session = ngx_http_dsem_shards_next(NULL);
 
     ngx_add_timer(ev, ngx_http_dsem_lease_heartbeat(&session->lease));
+}
+
+
+/*
+ * Begins in a shard in which this worker was not; that may fail.  Others may
+ * be in it.  If its master is lost just now, their requests run for a lease
+ * yet, in which the worker must not begin with its share of a limit.  So it
+ * counts a lease from when it last saw the fleet in some shard.
+ */
+
+static void
+ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
+{
+    uint64_t                  seen;
+    ngx_msec_t                longest;
+    ngx_http_dsem_lease_t    *lease;
+    ngx_http_dsem_session_t  *other;
+
+    seen = 0;
+    longest = 0;
+
+    for (other = ngx_http_dsem_shards_next(NULL);
+         other;
+         other = ngx_http_dsem_shards_next(other))
+    {
+        lease = &other->lease;
+
+        longest = ngx_max(longest, lease->longest);
+        seen = ngx_max(seen, lease->renewed);
+        seen = ngx_max(seen, lease->node_renewed);
+
+        if (ngx_http_dsem_session_ready(other)) {
+            seen = ngx_http_dsem_monotonic();
+        }
+    }
+
+    ngx_http_dsem_session_recall(session, session->lease.length, longest,
+                                 seen);
+
+    (void) ngx_http_dsem_handshake_start(session);
 }
 
 
@@ -345,7 +386,7 @@ ngx_http_dsem_shards_use(ngx_str_t *name)
     session = ngx_http_dsem_shards_session(name);
 
     if (!session->started && session->redis) {
-        (void) ngx_http_dsem_handshake_start(session);
+        ngx_http_dsem_shards_enter(session);
     }
 
     return session;
@@ -360,7 +401,7 @@ ngx_http_dsem_shards_wake(ngx_http_dsem_session_t *session)
     session->used = ngx_current_msec;
 
     if (!session->started && session->redis && !ngx_exiting) {
-        (void) ngx_http_dsem_handshake_start(session);
+        ngx_http_dsem_shards_enter(session);
     }
 }
 
