@@ -24,6 +24,8 @@ static ngx_int_t ngx_http_dsem_semaphore_limit(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_reuse(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+static ngx_int_t ngx_http_dsem_semaphore_known(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 static ngx_uint_t ngx_http_dsem_semaphore_asked(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer);
@@ -318,11 +320,7 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
         return ngx_http_dsem_semaphore_max_waiting;
     }
 
-    /* of "limit=auto" the one that is found */
-
-    limit = (account && account->usage.limit > 0)
-            ? account->usage.limit
-            : ngx_http_dsem_semaphore_limit(account, ask);
+    limit = ngx_http_dsem_semaphore_known(account, ask);
 
     drains = ((uint64_t) limit * timeout << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
              / hold_time / ask->weight;
@@ -332,6 +330,44 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
     for (root = 0; (root + 1) * (root + 1) <= n; root++) { /* void */ }
 
     return ngx_max(n - 2 * root, 1);
+}
+
+
+/*
+ * The limit in force as far as this node knows: by the last reply; where there
+ * is none, as after a pause or in an outage, what its workers have seen last.
+ * Of "limit=auto" also the one found where a lower one is tried: that lasts for
+ * a moment.  The account may be NULL.
+ */
+
+static ngx_int_t
+ngx_http_dsem_semaphore_known(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_int_t                 limit, found;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_literal_t  *literal;
+
+    limit = account ? account->usage.limit : -1;
+
+    if (ask->pool) {
+        return (limit > 0) ? limit
+                           : ngx_http_dsem_semaphore_limit(account, ask);
+    }
+
+    limits = &ngx_http_dsem_shards_session(&ask->name)->limits;
+
+    if (ask->auto_limit) {
+        literal = ngx_http_dsem_limits_find(limits, &ask->name, ask->hash);
+        found = literal ? ngx_http_dsem_limits_local(literal) : -1;
+        limit = ngx_max(limit, found);
+
+        return (limit == -1) ? ask->limit : limit;
+    }
+
+    return (limit == -1) ? ngx_http_dsem_limits_lower(limits, ask->hash,
+                                                      ask->limit, ask->limit)
+                         : limit;
 }
 
 
