@@ -11,13 +11,13 @@
 --   found by the last reply to the session before state was lost, to begin
 --   with: the field may have that of a much older reply; 0: none
 -- ARGV[3] name of the semaphore: string, percent-encoded
--- ARGV[4] the sample, nine integers: requests that ended at the upstream since
+-- ARGV[4] the sample, ten integers: requests that ended at the upstream since
 --   the last sample; sum of the times of those that did not fail, us; how many
 --   of them failed; most permits that they had in use at one time; time since
 --   the last sample, or since the first request if there was none, ms; sums of
 --   ln(time in us) and of its square, times 1000; the usual ln(time in us) of
 --   the session's requests before the sample, and with it, times 10000, 0:
---   unknown
+--   unknown; mean weight of the requests by their times, times 1000
 -- Reply: session (string), epoch, number, status (ok, resync, broken, mixed);
 --   if ok then integers: limit in force, limit found, reason
 --   (AUTO_REASON in include/auto_rule.lua), floor (latency of the lower one of
@@ -68,13 +68,13 @@ local SAMPLE_LOG = 25000
 -- The arguments as a table; an error names what is wrong.
 local function read_arguments()
     local n = integers(2, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    local m = integers(4, '^' .. string.rep('(%d+) ', 8) .. '(%d+)$')
+    local m = integers(4, '^' .. string.rep('(%d+) ', 9) .. '(%d+)$')
     local call = {
         session = session_name(1), epoch = n[1], number = n[2], gen = n[3],
         min = n[4], max = n[5], found = n[6], name = encoded_name(3),
         sample = { count = m[1], sum = m[2], errors = m[3], peak = m[4],
             window = m[5], logs = m[6], squares = m[7], usual = m[8],
-            after = m[9] }
+            after = m[9], weight = m[10] }
     }
     if call.epoch < 1 or call.min < 1 or call.max < call.min
         or call.max > AUTO_MAX
@@ -84,7 +84,7 @@ local function read_arguments()
     if m[1] > SAMPLE_REQUESTS or m[3] > m[1] or m[5] > SAMPLE_MS
         or m[2] > m[1] * SAMPLE_MS * 1000 or m[6] > m[1] * SAMPLE_LOG
         or m[7] > m[1] * SAMPLE_LOG * SAMPLE_LOG / 1000
-        or math.max(m[8], m[9]) > SAMPLE_LOG * 10
+        or math.max(m[8], m[9]) > SAMPLE_LOG * 10 or m[10] > AUTO_MAX * 1000
     then
         error('DSEM argument 4 is not in range', 0)
     end
@@ -94,19 +94,19 @@ end
 -- The state of the rule, with the bounds in force; nil: its key has the wrong
 -- type. It begins with the number found last, also after a long pause.
 local function state_read(call, sem, view, limits)
-    local texts = redis.pcall('HMGET', KEYS[4], '.', 'usual')
+    local texts = redis.pcall('HMGET', KEYS[4], '.', 'usual', 'permits')
     if texts.err then return nil end
     local number, min, max = limits_auto(limits)
     local now, s = view_clock(view), auto_parse(texts[1])
     local passed, before = s and now - s.paced or 0, nil
-    if passed > AUTO_PAUSE_MS then before, texts[2] = auto_before(s), nil end
+    if passed > AUTO_PAUSE_MS then before, texts = auto_before(s), {} end
     -- one of a later time is left over from a clock that was lost
     if not s or before or passed < -view.entry.lease then
         s = auto_new(call.found > 0 and call.found or before or number
             or sem.limit or call.min, min or call.min, max or call.max, now)
         s.changes, s.noted, s.anew = 0, 0, true
     end
-    auto_parse_usual(s, texts[2])
+    auto_parse_more(s, texts[2], texts[3])
     call.before = { found = auto_kept(s), reason = s.reason }
     s.min, s.max = min or call.min, max or call.max
     auto_bound(s, s.min, s.max, now)

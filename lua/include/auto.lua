@@ -48,6 +48,10 @@ local function auto_write(key, s, changed, now)
         set[#set + 1], set[#set + 2] = 'usual',
             string.format('%.3f %d', s.usual, s.usual_of)
     end
+    if s.permits ~= s.sum then
+        set[#set + 1], set[#set + 2] = 'permits',
+            string.format('%.0f %.0f', s.opened, s.permits)
+    end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
     redis.call('PEXPIRE', key, EXPIRE_MS)

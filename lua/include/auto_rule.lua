@@ -143,14 +143,14 @@ local function auto_new(limit, min, max, now)
         level = 0, error = 0, trial = 0, trial_error = 0, spread = 100,
         step = AUTO_FAR, up = new and limit < max and 1 or 0,
         lost = new and AUTO_FIRST.lost or 0,
-        higher = 0, rest = 0, known = 0, usual = 0, usual_of = 0
+        higher = 0, rest = 0, known = 0, usual = 0, usual_of = 0, permits = 0
     }
 end
 
 -- Forgets the requests that were to be judged.
 local function auto_clear(s)
     s.count, s.sum, s.logs, s.squares, s.errors = 0, 0, 0, 0, 0
-    s.waited, s.span, s.peak = 0, 0, 0
+    s.waited, s.span, s.peak, s.permits = 0, 0, 0, 0
 end
 
 local function auto_set(s, limit, now)
@@ -227,7 +227,8 @@ end
 -- is in use on average, or one session had all of them in use.
 local function auto_needed(s, part)
     return s.waited == 1 or s.peak >= s.found
-        or math.max(1, s.sessions) * s.sum >= part * s.found * s.span * 1000
+        or math.max(1, s.sessions) * s.permits
+            >= part * s.found * s.span * 1000
 end
 
 local function auto_used(s) return auto_needed(s, 0.5) end
@@ -314,6 +315,7 @@ local function auto_add(s, sample, now)
         s[field] = s[field] + sample[field]
     end
     s.span = s.span + sample.window
+    s.permits = s.permits + sample.sum * (sample.weight / 1000)
     s.peak = math.max(s.peak, sample.peak)
     if sample.waiting then s.waited = 1 end
     return auto_enough(s, now)
@@ -443,7 +445,7 @@ end
 -- Whether most permits are idle. Of one session, as their number is not counted
 -- yet.
 local function auto_idle(s, now)
-    return s.sum < AUTO_FIRST.busy * s.found * (now - s.opened) * 1000
+    return s.permits < AUTO_FIRST.busy * s.found * (now - s.opened) * 1000
 end
 
 -- The next comparison: after a rest, and at once where the latency is another

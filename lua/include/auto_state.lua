@@ -2,7 +2,9 @@
 -- state of the rule, integers in the order of AUTO_FIELDS; the field "history"
 -- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
 -- text, as displays read many; the field "usual" the usual time of all nodes,
--- and how many samples it is from: builds that know none of it go on with ".".
+-- and how many samples it is from; the field "permits", with weights above 1,
+-- the time "opened" of a turn, and its sum of times multiplied by weights:
+-- builds that know none of it go on with ".".
 -- An hour after the last sample only the limit found counts: that in the shard
 -- may be one that was tried. The HASH expires after a month.
 
@@ -30,8 +32,14 @@ local function auto_parse(text)
     return n == #AUTO_FIELDS and s or nil
 end
 
--- Adds what is in the field "usual" to the state; text: nil or false, nothing.
-local function auto_parse_usual(s, text)
-    local usual, of = string.match(text or '', '^(%d+%.%d+) (%d+)$')
-    s.usual, s.usual_of = tonumber(usual or 0), tonumber(of or 0)
+-- Adds what is in the fields "usual" and "permits" to the state; texts: nil or
+-- false, nothing. Builds that know no weights may have added to the sum.
+local function auto_parse_more(s, usual, permits)
+    local mean, of = string.match(usual or '', '^(%d+%.%d+) (%d+)$')
+    s.usual, s.usual_of = tonumber(mean or 0), tonumber(of or 0)
+    local opened, sum = string.match(permits or '', '^(%d+) (%d+)$')
+    s.permits = s.sum
+    if s.span > 0 and tonumber(opened) == s.opened then
+        s.permits = math.max(s.sum, tonumber(sum))
+    end
 end

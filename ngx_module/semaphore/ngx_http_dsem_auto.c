@@ -81,6 +81,7 @@ typedef enum {
     NGX_HTTP_DSEM_AUTO_SAMPLE_SQUARES,
     NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL_BEFORE,
     NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_WEIGHT,
     NGX_HTTP_DSEM_AUTO_NSAMPLE
 } ngx_http_dsem_auto_sample_e;
 
@@ -93,6 +94,7 @@ struct ngx_http_dsem_auto_s {
     int64_t                   count;
     int64_t                   errors;
     uint64_t                  sum;         /* ms, without errors */
+    double                    permits;     /* as "sum", times weight */
     double                    logs;        /* of ln(us), without errors */
     double                    squares;     /* of its square */
     ngx_int_t                 peak;        /* permits in use at once */
@@ -246,6 +248,7 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
     record->count = 0;
     record->errors = 0;
     record->sum = 0;
+    record->permits = 0;
     record->logs = 0;
     record->squares = 0;
     record->peak = 0;
@@ -304,7 +307,7 @@ ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record, ngx_int_t peak,
  */
 
 void
-ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
+ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account, ngx_int_t weight,
     ngx_http_dsem_sample_e result, ngx_msec_t time)
 {
     double                    log_us;
@@ -349,6 +352,7 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
         log_us = log((time + 0.5) * 1000);
 
         record->sum += time;
+        record->permits += (double) time * weight;
         record->logs += log_us;
         record->squares += log_us * log_us;
     }
@@ -424,6 +428,9 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
                                     (int64_t) (record->squares * 1000 + 0.5);
 
     ngx_http_dsem_auto_usual(record, window, values);
+
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_WEIGHT] = !record->sum ? 1000
+                   : (int64_t) (record->permits * 1000 / record->sum + 0.5);
 
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
     ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_NSAMPLE);

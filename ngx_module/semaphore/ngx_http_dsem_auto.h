@@ -27,7 +27,7 @@ void ngx_http_dsem_auto_exit(void);
 
 void ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_sample_e result, ngx_msec_t time);
+    ngx_int_t weight, ngx_http_dsem_sample_e result, ngx_msec_t time);
 
 
 #endif /* _NGX_HTTP_DSEM_AUTO_H_INCLUDED_ */

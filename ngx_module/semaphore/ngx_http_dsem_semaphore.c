@@ -474,7 +474,7 @@ ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_sample_e result, ngx_msec_t time)
 {
     if (ticket->state == NGX_HTTP_DSEM_TICKET_HELD) {
-        ngx_http_dsem_auto_add(ticket->account, result, time);
+        ngx_http_dsem_auto_add(ticket->account, ticket->weight, result, time);
     }
 }
 

@@ -11,10 +11,10 @@ package Dsem::Auto;
 #
 # Options: latency ($limit): ms; errors ($limit, $i): share of failed requests, of
 #   the session of that index;
-#   chance: of each request to fail; used: share of the permits in use, 1; peak
-#   ($limit): most permits in use at one time, 0; beats: sessions that send
-#   heartbeats. set(%options) changes them. found: the number in the shard.
-#   trace: the numbers found, of each sample.
+#   chance: of each request to fail; used: requests as a share of the limit, 1;
+#   weight: permits of each, 1; peak ($limit): most permits in use at one time,
+#   0; beats: sessions that send heartbeats. set(%options) changes them. found: the
+#   number in the shard. trace: the numbers found, of each sample.
 #
 # Called by: t/lua/adjust*.t.
 
@@ -26,7 +26,7 @@ sub new {
     return bless {
         scripts => $scripts, name => $name, sessions => $sessions, min => 1,
         max => 1000, latency => sub { 50 }, errors => sub { 0 }, used => 1,
-        peak => sub { 0 }, time => 0, beats => [],
+        weight => 1, peak => sub { 0 }, time => 0, beats => [],
         next => [ map { 100 } @$sessions ],
         last => [ map { 0 } @$sessions ], trace => [], %arg,
     }, $class;
@@ -68,7 +68,8 @@ sub step {
     my $reply = $self->{sessions}[$i]->adjust($self->{name},
         count => int $count, errors => $failed,
         sum => int((int($count) - $failed) * $ms * 1000), window => $window,
-        peak => $self->{peak}($limit), min => $self->{min}, max => $self->{max});
+        peak => $self->{peak}($limit), weight => 1000 * $self->{weight},
+        min => $self->{min}, max => $self->{max});
     die "adjust: $reply->{status}\n" if $reply->{status} ne 'ok';
     $next->[$i] = $self->{time} + $reply->{next};
     push @{ $self->{trace} }, $reply->{found};

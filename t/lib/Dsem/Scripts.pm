@@ -317,13 +317,14 @@ sub logs {
 }
 
 # A sample of limit=auto: count, sum (us), errors, peak, window (ms), logs,
-# squares, usual, after; min, max, found.
+# squares, usual, after, weight (1000); min, max, found.
 sub adjust {
     my ($self, $name, %arg) = @_;
+    $arg{weight} //= 1000;
     my ($reply, @rest) = $self->call('adjust', $name, $self->{gen},
         $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
         join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/,
-        logs(\%arg), qw/usual after/);
+        logs(\%arg), qw/usual after weight/);
     return $reply unless $reply->{status} eq 'ok';
     @$reply{qw/limit found reason floor latency next kept/} = @rest;
     $reply->{reason} = $REASON[ $reply->{reason} ];

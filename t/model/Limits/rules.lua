@@ -78,7 +78,8 @@ local function worker_sample(w, clock, waiting)
     local usual, after = worker_usual(w, window)
     return { count = w.count, sum = w.sum, errors = w.errors, peak = w.peak,
         logs = math.floor(w.logs + 0.5), squares = math.floor(w.squares + 0.5),
-        usual = usual, after = after, window = window, waiting = waiting }
+        usual = usual, after = after, window = window, weight = 1000,
+        waiting = waiting }
 end
 
 -- Samples of the workers move the limit, as adjust.lua does it.
