@@ -104,6 +104,8 @@ static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
     ngx_http_dsem_zone_entry_t *entry, ngx_atomic_uint_t number);
 static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
+static ngx_uint_t ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone,
+    uint64_t space, ngx_uint_t dead);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
     uint64_t space, ngx_msec_t heartbeat, ngx_str_t *session);
 
@@ -502,6 +504,23 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
 ngx_uint_t
 ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, uint64_t space)
 {
+    return ngx_http_dsem_zone_has(shm_zone, space, 1);
+}
+
+
+/* true if a process has a session in the space, or had one when it ended */
+
+ngx_uint_t
+ngx_http_dsem_zone_entered(ngx_shm_zone_t *shm_zone, uint64_t space)
+{
+    return ngx_http_dsem_zone_has(shm_zone, space, 0);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
+    ngx_uint_t dead)
+{
     ngx_uint_t                   i;
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t   copy;
@@ -517,7 +536,7 @@ ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, uint64_t space)
         if (zone->entries[i].space == space
             && ngx_http_dsem_zone_copy(&zone->entries[i], &copy) == NGX_OK
             && copy.space == space
-            && !ngx_http_dsem_process_alive(copy.owner))
+            && !(dead && ngx_http_dsem_process_alive(copy.owner)))
         {
             return 1;
         }

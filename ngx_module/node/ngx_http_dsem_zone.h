@@ -42,6 +42,8 @@ ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
 ngx_uint_t ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone,
     uint64_t space);
+ngx_uint_t ngx_http_dsem_zone_entered(ngx_shm_zone_t *shm_zone,
+    uint64_t space);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);

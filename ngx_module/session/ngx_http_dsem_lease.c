@@ -26,7 +26,7 @@ static ngx_msec_t ngx_http_dsem_lease_interval(ngx_msec_t length);
 /*
  * length in ms; the lease has not begun.  node_renewed is when the last
  * worker of this node renewed its own, or this one saw the fleet elsewhere, 0:
- * never; longest is what was known of the fleet then.
+ * never; longest is that of the fleet then, as far as it was seen.
  */
 
 void

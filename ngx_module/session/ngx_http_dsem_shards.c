@@ -235,17 +235,20 @@ ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
  * Begins in a shard in which this worker was not; that may fail.  Others may
  * be in it.  If its master is lost just now, their requests run for a lease
  * yet, in which the worker must not begin with its share of a limit.  So it
- * counts a lease from when it last saw the fleet in some shard.
+ * counts a lease from when it last saw the fleet in some shard; or from when
+ * its node had the last reply in this one, if the node is in it.
  */
 
 static void
 ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
 {
     uint64_t                  seen;
+    ngx_uint_t                entered;
     ngx_msec_t                longest;
     ngx_http_dsem_lease_t    *lease;
     ngx_http_dsem_session_t  *other;
 
+    entered = ngx_http_dsem_zone_entered(session->zone, session->space);
     seen = 0;
     longest = 0;
 
@@ -254,8 +257,12 @@ ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
          other = ngx_http_dsem_shards_next(other))
     {
         lease = &other->lease;
-
         longest = ngx_max(longest, lease->longest);
+
+        if (entered) {
+            continue;
+        }
+
         seen = ngx_max(seen, lease->renewed);
         seen = ngx_max(seen, lease->node_renewed);
 

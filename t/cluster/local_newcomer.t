@@ -2,7 +2,8 @@
 
 # The master of a shard is lost while one worker uses all permits of a semaphore
 # in it, and another one, which was in other shards only, gets its first requests
-# of the same name. It admits none for a lease.
+# of the same name. It admits none for a lease. A worker that a reload starts after
+# that admits its share at once, as its node knows when the master was lost.
 
 use lib 't/lib';
 use Dsem::Cluster;
@@ -19,7 +20,7 @@ worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_redis_connect_timeout 300ms;
 dsem_redis_timeout 500ms;
-dsem_lease 10s;
+dsem_lease 5s;
 dsem_reuse off;
 add_header X-Status $dsem_status always;
 location / {
@@ -45,6 +46,15 @@ is $_->wait->header('X-Status'), 'REJECTED', 'no share' for @asked;
 
 $up->release_all;
 $_->wait for @held;
+
+sub status { $first->get("/?t=1&n=$name")->header('X-Status') }
+
+eventually { status() eq 'DEGRADED' } 'what it had, after 3/4 of the lease', 15;
+my $since = now;
+wait_for { now > $since + 2.5 } 15, 'the lease and a heartbeat';
+$first->reload;
+is status(), 'DEGRADED', 'and at once after a reload';
+
 $master->thaw;
 eventually { $second->get("/?t=1&n=$name")->status == 200 } 'available again';
 
