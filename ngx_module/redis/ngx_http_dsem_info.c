@@ -21,7 +21,10 @@
 
 
 /* the first version with all commands of the scripts: ZMSCORE */
-#define NGX_HTTP_DSEM_INFO_OLDEST  ngx_http_dsem_info_version(6, 2, 0)
+#define NGX_HTTP_DSEM_INFO_OLDEST      ngx_http_dsem_info_version(6, 2, 0)
+
+/* the first one whose scripts obey "min-replicas-to-write" */
+#define NGX_HTTP_DSEM_INFO_REPLICATED  ngx_http_dsem_info_version(6, 2, 7)
 
 
 static ngx_uint_t ngx_http_dsem_info_number(ngx_str_t *version);
@@ -36,7 +39,6 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
 {
     u_char      *p;
     ngx_str_t    value;
-    ngx_uint_t   number;
     const char  *name;
 
     ngx_memzero(info, sizeof(ngx_http_dsem_info_t));
@@ -49,8 +51,7 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
         name = "Redis";
 
         if (ngx_http_dsem_info_field(text, "redis_version:", &value)) {
-            number = ngx_http_dsem_info_number(&value);
-            info->too_old = number && number < NGX_HTTP_DSEM_INFO_OLDEST;
+            info->version = ngx_http_dsem_info_number(&value);
 
         } else {
             ngx_str_set(&value, "of unknown version");
@@ -135,14 +136,27 @@ ngx_http_dsem_info_field(char *text, const char *field, ngx_str_t *value)
 }
 
 
-/* what the operator should change; name: of the server */
+/*
+ * What the operator should change; name: of the server.  "replicated": a
+ * replica may be promoted while this master can still be reached.
+ */
 
 void
-ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name)
+ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name,
+    ngx_uint_t replicated)
 {
-    if (info->too_old) {
+    if (info->version && info->version < NGX_HTTP_DSEM_INFO_OLDEST) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V is too old (%V), version 6.2 is needed",
+                      name, &info->server);
+
+    } else if (replicated
+               && info->version
+               && info->version < NGX_HTTP_DSEM_INFO_REPLICATED)
+    {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: redis %V is too old (%V), its scripts ignore "
+                      "min-replicas-to-write before version 6.2.7",
                       name, &info->server);
     }
 

@@ -21,13 +21,14 @@ typedef struct {
     u_char                    server_buf[NGX_HTTP_DSEM_SERVER_LEN];
     ngx_str_t                 policy;      /* of eviction; or null */
     u_char                    policy_buf[NGX_HTTP_DSEM_SERVER_LEN];
+    ngx_uint_t                version;     /* of Redis; 0: unknown, Valkey */
     unsigned                  replica:1;
-    unsigned                  too_old:1;
 } ngx_http_dsem_info_t;
 
 
 void ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text);
-void ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name);
+void ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name,
+    ngx_uint_t replicated);
 
 
 #endif /* _NGX_HTTP_DSEM_INFO_H_INCLUDED_ */

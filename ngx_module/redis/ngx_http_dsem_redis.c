@@ -297,7 +297,9 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
     /* once for each node is enough */
 
     if (!again && ngx_worker == 0) {
-        ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer));
+        ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer),
+                               redis->settings.mode
+                               == NGX_HTTP_DSEM_MODE_SENTINEL);
     }
 }
 

@@ -276,7 +276,7 @@ text_info(ngx_str_t *text)
         fuzz_check(info->policy.data[i] > ' ' && info->policy.data[i] <= '~');
     }
 
-    ngx_http_dsem_info_log(info, &info->server);
+    ngx_http_dsem_info_log(info, &info->server, 1);
 
     free(info);
     free(str);
