@@ -57,6 +57,9 @@
 -- @include "include/publish.lua"
 -- @include "include/auto.lua"
 
+-- sessions of the shard for one that sends samples of a new name, until these
+-- are counted: all of many may, and would send ten samples a second each
+local MANY = 200
 -- ms until a session calls again where work was left, and while the state
 -- recovers
 local AGAIN_MS, RECOVERING_MS = 10, 1000
@@ -102,9 +105,10 @@ local function state_read(call, sem, view, limits)
     if passed > AUTO_PAUSE_MS then before, texts = auto_before(s), {} end
     -- one of a later time is left over from a clock that was lost
     if not s or before or passed < -view.entry.lease then
+        local sessions = s and s.sessions or math.floor(view.sessions / MANY)
         s = auto_new(call.found > 0 and call.found or before or number
             or sem.limit or call.min, min or call.min, max or call.max, now)
-        s.changes, s.noted, s.anew = 0, 0, true
+        s.changes, s.noted, s.anew, s.sessions = 0, 0, true, sessions
     end
     auto_parse_more(s, texts[2], texts[3])
     call.before = { found = auto_kept(s), reason = s.reason }

@@ -205,14 +205,16 @@ end
 -- Counts the sessions that send samples: the time that their samples cover,
 -- divided by the time that has passed. Windows may begin before that time, at
 -- an older pace: over five paces that is no session, over three the number
--- would go up and down without end. Before the first count, they may begin long
--- before the state: the first one of a session at the start of its worker.
+-- would go up and down without end. One that begins longer before it, at a far
+-- older pace or at the start of its worker, counts from a pace before it. After
+-- a pause of the traffic few samples cover much time: the number falls by half
+-- at most, so that not all of many sessions send at once.
 local function auto_sessions(s, window, now)
     local passed = now - s.paced
-    if s.sessions == 0 then window = math.min(window, passed + auto_pace(s)) end
-    s.paced_span = s.paced_span + window
+    s.paced_span = s.paced_span + math.min(window, passed + auto_pace(s))
     if passed < math.max(1000, 5 * auto_pace(s)) then return end
-    s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
+    s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5),
+        math.floor(s.sessions / 2))
     s.paced, s.paced_span = now, 0
 end
 
