@@ -16,11 +16,11 @@ my ($ASKS, $AT_ONCE) = (200, 20);
 # service it was 13
 my $BOUND = $ENV{DSEM_LONG} ? 1.5 : 7;
 
-my $t = Dsem::Test->new(lease => 60);
+my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('a', <<'EOF_CONF');
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 worker_rlimit_nofile 10000;
@@ -33,7 +33,7 @@ http {
     dsem_redis_timeout 60s;
     dsem_node %%NODE%%;
     dsem_max_waiting 8000;
-    dsem_lease 1m;
+    dsem_lease 1h;
     server {
         listen 127.0.0.1:%%PORT%% backlog=8192;
         location / {
@@ -83,6 +83,9 @@ sub costs {
     $_->close for @waiting;
 }
 
+# the node that is left knows of the other one
+$redis->all_beat(2);
+
 my $holder = $node->begin('/?hang=1');
 wait_for { $up->now == 1 } 15, 'one request served';
 
@@ -91,11 +94,16 @@ eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
 costs('unavailable');
 
 # a session that stays away keeps the state in recovery
+$other->kill;
 $redis->start;
 eventually { $node->grep_log(qr/lost its state/) } 'redis recovers';
 costs('recovering');
+ok $redis->recovering, 'state still recovers';
 
 $up->release_all;
 is $holder->wait->status, 200, 'holder served';
+
+# the idle permit, before the recovery ends
+$node->quit;
 
 $t->done;
