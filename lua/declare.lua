@@ -7,7 +7,8 @@
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
--- ARGV[4] limit: integer, permits; stored only if no limit is stored
+-- ARGV[4] limit: integer, permits; stored only if no limit is stored, or with
+--   limit=auto while the state recovers, if it is larger
 -- ARGV[5] held: integer, permits
 -- ARGV[6] flags: sum of 1 (more tickets of the same account; not: its first
 --   part), 2 (a pool: two more arguments come before the tickets, ARGV[8] and
@@ -181,10 +182,22 @@ local function declare_limit(sem, ordered)
     return most, math.max(sem.held - most, 0)
 end
 
+-- Stores the limit, if none is stored. With limit=auto a session states what
+-- its last replies have shown, and others may have had more since: while the
+-- state recovers, and nothing is granted, the largest one is stored.
+local function store_limit(sem, view, limits)
+    if not sem.limit or view.recovering
+        and string.find(limits or '', '=', 1, true)
+    then
+        sem.limit = math.max(sem.limit or 0, limit)
+    end
+end
+
 local function declare(all)
     -- the name is the rest of the key, after ":s:"
     local name = string.sub(KEYS[2], #KEYS[1] + 4)
-    local v = redis.call('HMGET', KEYS[1], '.', session, 'order:' .. name)
+    local v = redis.call('HMGET', KEYS[1], '.', session, 'order:' .. name,
+        'limit:' .. name)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
     local sem, fault = semaphore_new(KEYS[2], KEYS[3], session,
@@ -217,7 +230,7 @@ local function declare(all)
         account = declare_held(sem)
     end
     account_add(sem, account, 0, waiting)
-    sem.limit = sem.limit or limit
+    store_limit(sem, view, v[4])
     if sem.fair then
         fairs.write(sem)
     elseif KEYS[4] and sem.waiting == 0 and sem.fair_text ~= '' then

@@ -379,11 +379,16 @@ end
 -- R16: limit in force
 view.lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
 if view.lowest then
-    sem.limit = view.lowest
+    -- of limit=auto the largest one that was declared, see declare.lua
+    if not (view.recovering and sem.limit
+        and string.find(shard_values[4], '=', 1, true))
+    then
+        sem.limit = view.lowest
+    end
 elseif not sem.limit or call.asks and call.flags % 2 == 1 then
     sem.limit = call.limit
 end
-view.limit = sem.limit
+view.limit = view.lowest or sem.limit
 order_apply(view, shard_values[3])
 if is_pool then pools.limits(call, sem, view, account) end
 
