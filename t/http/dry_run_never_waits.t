@@ -12,10 +12,10 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 dsem_redis_timeout 2s;
 dsem_reuse off;
-dsem_lease 2s;
+dsem_lease 1h;
 location / {
     dsem one limit=2 queue=10 timeout=10s;
     dsem two limit=2 queue=10 timeout=10s;
@@ -27,6 +27,8 @@ location /enforced {
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
+my $node = $t->node('n1', $conf, REDIS => $proxy->address);
+my $other = $t->node('n2', $conf);
 
 # the longest of so many requests, in seconds
 sub longest {
@@ -44,6 +46,8 @@ sub longest {
 # below all timeouts, as other processes need the machine as well
 my $AT_ONCE = $ENV{DSEM_LONG} ? 0.05 : 1;
 
+# the node that is left knows of the other one
+$redis->all_beat(2);
 is $node->get('/enforced?t=1')->status, 200, 'redis available';
 cmp_ok longest(20), '<', $AT_ONCE, 'available: no wait';
 
@@ -58,16 +62,24 @@ $proxy->thaw;
 $waits->wait;
 eventually { $node->grep_log(qr/available again/) } 'available again';
 
+# a session that stays away keeps the state in recovery
+$other->kill;
 $redis->cmd('FLUSHALL');
 $redis->client_kill;
+cmp_ok longest(50), '<', $AT_ONCE, 'state lost: no wait';
+eventually { $node->grep_log(qr/lost its state, recovering/) } 'recovering';
+$waits = $node->begin('/enforced?t=1');
 cmp_ok longest(50), '<', $AT_ONCE, 'recovering: no wait';
-eventually { $node->grep_log(qr/lost its state/) } 'state lost';
-cmp_ok longest(20), '<', $AT_ONCE, 'still recovering: no wait';
+ok !$waits->done, 'recovering: enforced request waits';
+ok $redis->recovering, 'state still recovers';
 
+my ($epoch) = $t->state->declared;
 $proxy->refuse;
 $proxy->cut;
 cmp_ok longest(50), '<', $AT_ONCE, 'unreachable: no wait';
 $proxy->refuse(0);
+wait_for { ($t->state->declared)[0] > $epoch } 15, 'a new epoch';
+$t->state->set_shard('recover_until', 0);
 
 eventually { $node->get('/enforced?t=1')->status == 200 } 'service again';
 
