@@ -7,6 +7,8 @@
 # the same server.
 
 use lib 't/lib';
+use Cpanel::JSON::XS qw(decode_json);
+
 use Dsem::Clock;
 use Dsem::Test;
 
@@ -88,6 +90,19 @@ sub order {
     $ordered->close;
 }
 
+# the worker has the three requests, and none is at a server
+sub waits {
+    my ($name) = @_;
+    my $local;
+    wait_for {
+        my $reply = $none->get('/dsem/semaphores/rest');
+        $local = decode_json($reply->body)->{semaphore}{local};
+        $local->{waiting} + $local->{in_use} == 3;
+    } 15, "$name: three requests";
+    is $local->{in_use}, 0, "$name: a worker without permits waits";
+    is running('rest'), '0 0 0', "$name: no server is used";
+}
+
 # an order of 0, which workers learn by a message, and its end
 
 $redis->all_beat(3);
@@ -132,11 +147,13 @@ for my $outage (qw(killed frozen)) {
     one_each();
     is at('gpus'), $before, "$outage: their permits serve the next requests";
     my @first = map { $none->begin("/rest?hang=1&n=$_") } 1 .. 3;
-    is running('rest'), '0 0 0', "$outage: a worker without permits waits";
+    waits($outage);
+    $clock->step(0.85 * $LEASE);
+    waits("$outage, after the fence");
 
     # the lease is over
 
-    $clock->step($LEASE + 10);
+    $clock->step(0.15 * $LEASE + 10);
     for my $done (1 .. @first) {
         wait_for { running('rest') =~ /1/ } 15, 'one passes';
         $_->release_all for @up;
