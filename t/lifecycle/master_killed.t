@@ -46,7 +46,7 @@ my @long = map { $orphaned->begin('/goes_on?hang=1') } 1, 2;
 wait_for { my %at = map { $_->{nonce} => 1 } $up->log;
     !grep { !$at{ $_->nonce } } @long } 15, 'long requests';
 
-kill 'KILL', $orphaned->pid;
+$orphaned->kill_worker($orphaned->pid);
 wait_for { !$orphaned->alive } 15, 'the end of the master';
 my $killed = now;
 my $served = $up->served;

@@ -70,4 +70,5 @@ eventually { $t->state->held('one') == 0 }
     'permit released before lingering close', 5;
 $running->close;
 
+$t->expect_log(qr/unknown directive "refused"/);
 $t->done;

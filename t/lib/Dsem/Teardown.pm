@@ -102,6 +102,12 @@ sub left_of {
     }
     my ($all_held, $all_waiting) = map { $_ // 0 }
         @$figures{qw(held waiting)};
+    for my $ticket (keys %{ $state->places($name) }) {
+        my ($session, $epoch) = split ' ', $ticket;
+        my $declared = $live->{$session} // next;
+        push @left, { n => 1, text => "$name: in the queue: $ticket" }
+            if $epoch >= $declared;
+    }
     push @left, { n => 1, text => "$name: $all_held held, $all_waiting "
         . "waiting, but $held and $waiting in the accounts" }
         if $all_held != $held || $all_waiting != $waiting;
@@ -127,14 +133,22 @@ sub live_sessions {
 
 sub quit_nodes {
     my ($t) = @_;
-    my @alive = grep { $_->alive } $t->nodes;
-    $_->signal('QUIT') for @alive;
+    $_->signal('QUIT') for grep { $_->alive } $t->nodes;
     return map {
         my $node = $_;
-        poll(sub { !$node->alive }, 10) ? ()
+        poll(sub { !$node->alive }, 10) ? ended($node)
             : $node->name . ' is still there after 10 s, workers '
                 . join ' ', $node->workers, $node->draining;
-    } @alive;
+    } $t->nodes;
+}
+
+# Of the master, or of the only process.
+sub ended {
+    my ($node) = @_;
+    my $status = $node->{process} && $node->{process}->status;
+    return !$status || $node->killed->{ $node->pid } ? ()
+        : sprintf '%s ended with %d, signal %d', $node->name, $status >> 8,
+            $status & 127;
 }
 
 sub log_lines {
@@ -144,7 +158,8 @@ sub log_lines {
         map { "$name: $_" } grep {
             my $line = $_;
             !grep { $line =~ $_ } @{ $t->{expected} };
-        } $_->grep_log($re), grep { /$re/ } split /\n/, $_->_slurp('output');
+        } $_->grep_log($re), grep { /$re/ } $_->cleared,
+            split /\n/, $_->_slurp('output');
     } $t->nodes;
 }
 
@@ -159,7 +174,8 @@ sub dead_workers {
 
 sub alerts {
     my ($t) = @_;
-    my $bad = qr/\[(?:alert|emerg)\]|Sanitizer|runtime\ error:
+    my $bad = qr/\[(?:alert|emerg)\]|\(counts\ differ\)
+        |Sanitizer|runtime\ error:
         |^==\d+==\s+(?:Invalid|Conditional|Use\ of|Source|Syscall)/x;
     return grep { !/ process \d+ exited (?:on signal|with fatal)/ }
         log_lines($t, $bad);
