@@ -113,7 +113,7 @@ my ($seen, %told) = ('');
 sub told {
     my ($name) = @_;
     $seen .= $monitor->read(0.02);
-    while ($seen =~ s/^.*?"(\S+)" "(\d+) (\d+) (\d+)(?: \d+){6}"\r\n//s) {
+    while ($seen =~ s/^.*?"(\S+)" "(\d+) (\d+) (\d+)(?: \d+){7}"\r\n//s) {
         my ($told, @sample) = ($told{$1} //= [0, 0, 0], $2, $4, $3 / 1000);
         $told->[$_] += $sample[$_] for 0 .. 2;
     }
