@@ -117,6 +117,9 @@ wait_for { state() eq '1 1' };
 $up->release_all;
 like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 200/,
     'file served instead');
+my $served = now;
+wait_for { now > $served + 0.5 };
+is(state(), '1 1', 'permit still held');
 ok(!$next->done, 'next request queued');
 $first->close;
 is($next->wait->status, 200, 'served after log phase');
