@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 
-# Expect: 100-continue: a request that is refused hears its final answer and
-# nothing before it; one that waits is served whole, whether the client waits
-# for 100 or sends its body at last without; one that leaves before its body
-# is there leaves nothing.
+# Expect: 100-continue: a request that is refused before its body is read gets
+# its final answer and nothing before it; one whose body is read first gets 100,
+# and may be rejected then. One that waits is served whole, whether the client
+# waits for 100 or sends its body at last without; one that leaves before its
+# body is there leaves nothing.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -26,6 +27,11 @@ location /unbuffered {
 }
 location /impatient {
     dsem impatient limit=0;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /unread {
+    dsem unread limit=0;
+    dsem_wait_body off;
     proxy_pass http://%%UPSTREAM%%;
 }
 location /denied {
@@ -52,9 +58,13 @@ for my $path (qw(/ /unbuffered)) {
 
 like(expecting('/denied', 'body')->read_eof, qr/\AHTTP\/1\.1 403 /,
     'denied without 100');
-like(expecting('/impatient', 'body')->read_eof,
-    qr/\A(?:HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 503 /,
+like(expecting('/unread', 'body')->read_eof, qr/\AHTTP\/1\.1 503 /,
     'rejected without 100');
+my $rejected = expecting('/impatient');
+is($rejected->read_until(qr/\r\n\r\n/), "HTTP/1.1 100 Continue\r\n\r\n",
+    'body awaited: interim response sent');
+like($rejected->send('body')->read_eof, qr/\AHTTP\/1\.1 503 /,
+    'rejected with its body');
 
 # while somebody else has the permit
 
