@@ -73,16 +73,19 @@ my @running = map { $single->begin('/limited?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'single process: granted';
 is $single->get('/limited')->status, 503, 'single process: limited';
 
+# its name and epoch
+my $session = $t->state->epochs;
+
 # a new configuration is read; nginx accepts no connection afterwards, but
 # open connections continue
 
 $single->signal('HUP');
 eventually { $single->grep_log(qr/using the "epoll"/) >= 2 }
     'single process: reload';
-is sessions('single'), 1, 'single process: same session';
 my $beats = $redis->calls->{publish} // 0;
 eventually { ($redis->calls->{publish} // 0) > $beats + 1 }
     'single process: still running';
+is_deeply $t->state->epochs, $session, 'single process: same session';
 $up->release_all;
 is $_->wait->status, 200, 'single process: request served' for @running;
 eventually { !$t->state->exists('api') } 'single process: permits returned';

@@ -57,6 +57,8 @@ my $plain = $t->node('plain', $conf);
 my %running = map { $_->name => $_->begin('/single?hang=1') }
     $plain, $node;
 eventually { $up->now == 2 } 'one request in each';
+# its name and epoch
+my $session = $t->state->epochs;
 for my $one ($plain, $node) {
     $one->signal('HUP');
     eventually { $one->grep_log(qr/\] \d+#\d+: reconfiguring/) }
@@ -76,6 +78,7 @@ note "one that ran, and a new one: $after{plain}";
 my $beats = $redis->calls->{publish} // 0;
 eventually { ($redis->calls->{publish} // 0) >= $beats + 2 }
     'heartbeat continues';
+is_deeply $t->state->epochs, $session, 'same session';
 
 $t->expect_log(qr/worker_connections are not enough/);
 $redis->client_kill;
