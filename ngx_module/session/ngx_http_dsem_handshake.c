@@ -352,7 +352,8 @@ ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
                       "dsem: redis lost its state, recovering for at most "
                       "%L ms", hello->recovery);
 
-    } else {
+    } else if (session->registered || session->held) {
+        /* not of a session that begins, as one in a shard that was left */
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: redis lost its state, and recovers no more");
     }
