@@ -374,7 +374,7 @@ sub adjust {
         join ' ', $count, ($count - $errors) * $ms * 1000, $errors,
         pick(0, $walk->{limit}), $window,
         map({ int(1000 * ($count - $errors) * log($ms * 1000) ** $_) } 1, 2),
-        (int(10_000 * log($ms * 1000))) x 2 ]);
+        (int(10_000 * log($ms * 1000))) x 2, pick(1000, 1000, 1500) ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
