@@ -35,6 +35,9 @@
 #define NGX_HTTP_DSEM_FAIR_MIN_COST  1000
 #define NGX_HTTP_DSEM_FAIR_MAX_COST  10000000000
 
+/* of a us: with many shares a permit uses one or two us in a ms */
+#define NGX_HTTP_DSEM_FAIR_PARTS     64
+
 /* hold times in the mean: from then on the last one is a tenth of it */
 #define NGX_HTTP_DSEM_FAIR_MEASURED  10
 
@@ -64,6 +67,7 @@ static int64_t ngx_http_dsem_fair_clock(ngx_http_dsem_fair_t *fair);
 static void ngx_http_dsem_fair_stalled(ngx_http_dsem_fair_t *fair);
 static void ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key);
+static int64_t ngx_http_dsem_fair_used(ngx_http_dsem_fair_key_t *key);
 static void ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key);
 static void ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, int64_t time);
@@ -295,7 +299,9 @@ ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
     tag->rate = 0;
 
     if (mean || (key && key->hold_time)) {
-        tag->rate = ngx_max((int64_t) weight * 1000 / share, 1);
+        tag->rate = (int64_t) weight * 1000 * NGX_HTTP_DSEM_FAIR_PARTS / share;
+        tag->rate = ngx_min(tag->rate, NGX_HTTP_DSEM_FAIR_MAX_COST
+                                       * NGX_HTTP_DSEM_FAIR_PARTS);
     }
 
     if (key) {
@@ -405,7 +411,7 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
 
     key->in_use += weight;
     key->rate += tag->rate;
-    key->over -= tag->rate ? tag->cost : 0;
+    key->over -= tag->rate ? tag->cost * NGX_HTTP_DSEM_FAIR_PARTS : 0;
 
     ngx_http_dsem_fair_debt(fair, key);
 }
@@ -432,13 +438,16 @@ ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_update(fair, key);
 
     over = ngx_http_dsem_fair_clock(fair) - tag->began;
-    over = tag->rate ? tag->rate * over - tag->cost : 0;
+    over = tag->rate
+           ? tag->rate * over - tag->cost * NGX_HTTP_DSEM_FAIR_PARTS : 0;
 
     key->in_use -= weight;
     key->rate -= tag->rate;
     key->over -= over;
 
     fair->mean = (int64_t) mean * 1000;
+
+    over /= NGX_HTTP_DSEM_FAIR_PARTS;
 
     if (tag->limit == 0) {
         over = ngx_max(over, 0);
@@ -509,6 +518,15 @@ ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
 }
 
 
+/* us that running requests have used beyond their costs, as of the update */
+
+static int64_t
+ngx_http_dsem_fair_used(ngx_http_dsem_fair_key_t *key)
+{
+    return ngx_max(key->over, 0) / NGX_HTTP_DSEM_FAIR_PARTS;
+}
+
+
 /*
  * A key whose requests use more than their costs is to be charged while tickets
  * wait: its own were placed by these costs.  A request that runs on and on is
@@ -520,7 +538,7 @@ static void
 ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key)
 {
-    int64_t  bound;
+    int64_t  bound, left;
 
     if (!fair->contended || key->owing) {
         return;
@@ -531,13 +549,19 @@ ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
     bound = key->cost * (NGX_HTTP_DSEM_FAIR_BEHIND + key->in_use);
     bound = ngx_max(bound - key->balance, -key->balance * 4 / 3);
 
-    if (ngx_max(key->over, 0) >= bound) {
+    left = bound - ngx_http_dsem_fair_used(key);
+
+    if (left <= 0) {
         key->owing = 1;
         ngx_queue_insert_tail(&fair->debts, &key->debt);
         ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
 
     } else if (key->rate) {
-        ngx_http_dsem_fair_watch(fair, (bound - key->over) / key->rate + 1);
+        left = ngx_min(bound - key->over / NGX_HTTP_DSEM_FAIR_PARTS,
+                       NGX_HTTP_DSEM_FAIR_MAX_COST);
+
+        ngx_http_dsem_fair_watch(fair, left * NGX_HTTP_DSEM_FAIR_PARTS
+                                       / key->rate + 1);
     }
 }
 
@@ -600,7 +624,7 @@ ngx_http_dsem_fair_contend(ngx_http_dsem_fair_t *fair, ngx_uint_t contended)
         key->owing = 0;
 
         ngx_http_dsem_fair_update(fair, key);
-        key->balance = -ngx_max(key->over, 0);
+        key->balance = -ngx_http_dsem_fair_used(key);
     }
 
     ngx_queue_init(&fair->debts);
@@ -677,7 +701,7 @@ ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,
 
         ngx_http_dsem_fair_update(fair, key);
 
-        cost = key->balance + ngx_max(key->over, 0);
+        cost = key->balance + ngx_http_dsem_fair_used(key);
 
         if (cost < 1) {
             continue;

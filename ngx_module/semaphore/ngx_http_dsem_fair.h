@@ -35,7 +35,8 @@ typedef struct {
 
     /* us of permit time by its share */
     int64_t                    cost;       /* of its last request, expected */
-    int64_t                    rate;       /* that it uses now, per ms */
+    int64_t                    rate;       /* that it uses now, per ms, in
+                                              64ths; so is "over" */
     int64_t                    over;       /* used by running requests, less
                                               their costs, until "updated" */
     int64_t                    updated;    /* by the clock */
@@ -84,8 +85,9 @@ typedef struct {
     ngx_http_dsem_fair_key_t  *key;        /* NULL: none */
     int64_t                    cost;       /* expected, us of a permit, by
                                               its share */
-    int64_t                    rate;       /* us of a permit, by its share,
-                                              for each ms that it is held */
+    int64_t                    rate;       /* 64ths of a us of a permit, by its
+                                              share, for each ms that it is
+                                              held */
     int64_t                    began;      /* by the clock: it holds them */
     ngx_msec_t                 stalls;     /* those of before */
     ngx_int_t                  limit;      /* by which the cost became a place
