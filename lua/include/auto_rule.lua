@@ -332,16 +332,17 @@ end
 
 -- Requests fail more often than usual: a lower limit shows whether that
 -- helps, the limit found where another one is tried. A higher one that is tried
--- has not been judged: it is no limit of before. Nor is one below the first
--- limit, at which their rate would be judged slowly.
+-- has not been judged: it is no limit of before. Nor is a lower one, unless
+-- most fail, as in an outage: the first requests to end there are those of the
+-- limit found that hang until their timeout. Nor is one below the first limit,
+-- at which their rate would be judged slowly.
 local function auto_failed(s, rate, min, now)
     local limit, kept = s.found, auto_kept(s)
-    if s.lost < 0 then
-        auto_again(s, limit < kept)
-        if limit < kept then
-            auto_drop(s)
-            return auto_set(s, kept, now)
-        end
+    local first = s.lost < 0
+    if first then auto_again(s, limit < kept) end
+    if limit < kept and (first or rate < 500) then
+        auto_drop(s)
+        return auto_set(s, kept, now)
     end
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
@@ -362,7 +363,8 @@ end
 -- load that a backend takes most requests fail, at half of it too: then down
 -- to the minimum. Where they fail no more, the lower limit has helped, or what
 -- made them fail has ended: the limit of before is taken once more, and the
--- lower one again if it fails.
+-- lower one again if it fails. It has to fail three times as often as the lower
+-- one: the rate of before is the one that was high by chance.
 local function auto_blame(s, rate, min, now)
     local limit, better = s.found, rate * 2 <= s.before
     if s.again > 0 then
@@ -371,9 +373,15 @@ local function auto_blame(s, rate, min, now)
         if not better and auto_fails(s) then
             s.ceiling, s.blamed = s.base, now
             auto_set(s, lower, now)
+        elseif better and math.min(rate, s.gain) > AUTO_ERRORS then
+            -- at both limits
+            s.normal = math.max(s.normal, rate)
         end
     elseif better and limit < s.base then
-        s.again = limit
+        -- gain: the rate here, from which that of before is made, of the odds
+        s.again, s.gain = limit, rate
+        s.before = math.max(s.before,
+            math.floor(6000 * rate / (1000 + 2 * rate)))
         auto_set(s, s.base, now)
     elseif better then
         s.mode = AUTO_MODE.steady
