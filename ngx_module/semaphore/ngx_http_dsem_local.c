@@ -148,7 +148,7 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
     share = ngx_http_dsem_local_share(
                                   ngx_http_dsem_account_local_limit(account));
 
-    return ngx_http_dsem_lease_over(&account->session->lease)
+    return ngx_http_dsem_shards_over(account->session)
            ? share
            : ngx_min(account->last_reported, share);
 }
@@ -213,7 +213,7 @@ ngx_http_dsem_local_first(ngx_http_dsem_account_t *account, uint64_t list)
     session = account->session;
     n = ngx_http_dsem_servers_count(list);
 
-    if (n == 0 || !ngx_http_dsem_lease_over(&session->lease)) {
+    if (n == 0 || !ngx_http_dsem_shards_over(session)) {
         return NGX_HTTP_DSEM_NO_SERVER;
     }
 

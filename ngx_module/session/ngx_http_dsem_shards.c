@@ -51,7 +51,7 @@ static ngx_int_t ngx_http_dsem_shards_create(
 static void ngx_http_dsem_shards_up(void *data);
 static void ngx_http_dsem_shards_down(void *data);
 static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
-static void ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session);
+static ngx_int_t ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
     ngx_msec_t now);
 static void ngx_http_dsem_shards_destroy(ngx_http_dsem_session_t *session);
@@ -87,7 +87,7 @@ ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
         }
 
         if (session->lasting
-            && ngx_http_dsem_handshake_start(session) != NGX_OK)
+            && ngx_http_dsem_shards_enter(session) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -221,7 +221,7 @@ ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
                                        session->space, heartbeat)
             && ngx_http_dsem_zone_deserted(session->zone, session->space))
         {
-            ngx_http_dsem_shards_enter(session);
+            (void) ngx_http_dsem_shards_enter(session);
         }
     }
 
@@ -232,14 +232,14 @@ ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
 
 
 /*
- * Begins in a shard in which this worker was not; that may fail.  Others may
- * be in it.  If its master is lost just now, their requests run for a lease
- * yet, in which the worker must not begin with its share of a limit.  So it
- * counts a lease from when it last saw the fleet in some shard; or from when
- * its node had the last reply in this one, if the node is in it.
+ * Begins in a shard in which this worker was not.  Others may be in it.  If its
+ * master is lost just now, their requests run for a lease yet, in which the
+ * worker must not begin with its share of a limit.  So it counts a lease from
+ * when it last saw the fleet in some shard; or from when its node had the last
+ * reply in this one, if the node is in it.  NGX_ERROR: not started.
  */
 
-static void
+static ngx_int_t
 ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
 {
     uint64_t                  seen;
@@ -274,7 +274,7 @@ ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
     ngx_http_dsem_session_recall(session, session->lease.length, longest,
                                  seen);
 
-    (void) ngx_http_dsem_handshake_start(session);
+    return ngx_http_dsem_handshake_start(session);
 }
 
 
@@ -304,6 +304,7 @@ ngx_http_dsem_shards_stop(void)
 
             if (session->naccounts
                 && ngx_exiting
+                && session->lease.renewed
                 && !ngx_http_dsem_lease_over(&session->lease))
             {
                 ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -393,7 +394,7 @@ ngx_http_dsem_shards_use(ngx_str_t *name)
     session = ngx_http_dsem_shards_session(name);
 
     if (!session->started && session->redis) {
-        ngx_http_dsem_shards_enter(session);
+        (void) ngx_http_dsem_shards_enter(session);
     }
 
     return session;
@@ -408,7 +409,7 @@ ngx_http_dsem_shards_wake(ngx_http_dsem_session_t *session)
     session->used = ngx_current_msec;
 
     if (!session->started && session->redis && !ngx_exiting) {
-        ngx_http_dsem_shards_enter(session);
+        (void) ngx_http_dsem_shards_enter(session);
     }
 }
 
@@ -425,6 +426,32 @@ ngx_http_dsem_shards_next(ngx_http_dsem_session_t *session)
     session = session ? session + 1 : shards->sessions;
 
     return (session < shards->sessions + shards->n) ? session : NULL;
+}
+
+
+/*
+ * True if the leases of all workers are over that lost the shard with this one.
+ * A worker that never had a reply in it, of a node that had none, either has
+ * never seen the fleet, or has in another shard, and counts a lease from now.
+ */
+
+ngx_uint_t
+ngx_http_dsem_shards_over(ngx_http_dsem_session_t *session)
+{
+    ngx_http_dsem_session_t  *other;
+
+    for (other = ngx_http_dsem_shards_next(NULL);
+         other
+         && session->lease.renewed == 0
+         && session->lease.node_renewed == 0;
+         other = ngx_http_dsem_shards_next(other))
+    {
+        if (other->lease.renewed) {
+            session->lease.node_renewed = ngx_http_dsem_monotonic();
+        }
+    }
+
+    return ngx_http_dsem_lease_over(&session->lease);
 }
 
 

@@ -24,6 +24,7 @@ ngx_http_dsem_session_t *ngx_http_dsem_shards_use(ngx_str_t *name);
 ngx_http_dsem_session_t *ngx_http_dsem_shards_next(
     ngx_http_dsem_session_t *session);
 void ngx_http_dsem_shards_wake(ngx_http_dsem_session_t *session);
+ngx_uint_t ngx_http_dsem_shards_over(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_shards_fleet(void);
 
 
