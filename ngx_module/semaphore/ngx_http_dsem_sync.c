@@ -86,7 +86,8 @@ static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
     ngx_str_t *list, ngx_str_t *releases);
 static void ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
+    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges,
+    ngx_uint_t n);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
     ngx_uint_t nvalues);
@@ -202,7 +203,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         account->ncancels--;
     }
 
-    ngx_http_dsem_sync_charges(sync, command, charges);
+    ngx_http_dsem_sync_charges(sync, command, charges, ncharges);
     sent += ncharges;
 
     for (i = 0; i < nasks; i++) {
@@ -478,12 +479,13 @@ ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account)
 
 static void
 ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges)
+    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges,
+    ngx_uint_t n)
 {
     int64_t     values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
     ngx_uint_t  i;
 
-    for (i = 0; i < sync->ncharges; i++) {
+    for (i = 0; i < n; i++) {
         sync->tickets[sync->ncancels + i].number = 0;
         sync->tickets[sync->ncancels + i].weight = 0;
 
