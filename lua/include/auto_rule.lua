@@ -203,16 +203,21 @@ local function auto_pace(s)
 end
 
 -- Counts the sessions that send samples: the time that their samples cover,
--- divided by the time that has passed. Windows may begin before that time, at
--- an older pace: over five paces that is no session, over three the number
--- would go up and down without end. One that begins longer before it, at a far
--- older pace or at the start of its worker, counts from a pace before it. After
--- a pause of the traffic few samples cover much time: the number falls by half
--- at most, so that not all of many sessions send at once.
+-- divided by the time that has passed. Windows may begin before that time: over
+-- five paces few do, over three the number would go up and down without end.
+-- Where requests take seconds most do, and count whole, or fewer sessions would
+-- be counted. But many sessions may send one of a far older pace at once, or of
+-- the time since they began: what reaches back more than a pace counts until
+-- there are twice as many sessions. After a pause of the traffic few samples
+-- cover much time: the number falls by half at most, so that not all of many
+-- sessions send at once.
 local function auto_sessions(s, window, now)
-    local passed = now - s.paced
-    s.paced_span = s.paced_span + math.min(window, passed + auto_pace(s))
-    if passed < math.max(1000, 5 * auto_pace(s)) then return end
+    local passed, pace = now - s.paced, auto_pace(s)
+    local least = math.max(1000, 5 * pace)
+    local most = 2 * s.sessions * math.max(passed, least)
+    s.paced_span = math.max(s.paced_span + math.min(window, passed + pace),
+        math.min(s.paced_span + window, most))
+    if passed < least then return end
     s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5),
         math.floor(s.sessions / 2))
     s.paced, s.paced_span = now, 0
