@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Redis closes idle connections after "timeout" seconds, as load balancers do.
-# The heartbeat is faster than the shortest one, on both connections.
+# Redis closes idle connections after "timeout" seconds, as load balancers do;
+# not those of subscribers. The heartbeat is faster than the shortest one.
 
 use lib 't/lib';
 use Dsem::Test;

@@ -115,6 +115,8 @@ my %lies = (
     'noise' => sub { join '', map { chr 37 * $_ % 256 } 1 .. 1000 },
     'nothing' => sub { '' },
     'no script' => sub { "-NOSCRIPT No matching script.\r\n" },
+    # only "granted": a worker believes it, which shows that the lies have it
+    'none' => sub { $_[0] },
 );
 
 ###########################################################################
@@ -238,7 +240,7 @@ is $_->{node}->get('/lied')->status, 503, 'refused by redis' for @lied;
 
 # once
 
-my @names = sort keys %lies;
+my @names = grep { $_ ne 'none' } sort keys %lies;
 while (my @some = splice @names, 0, scalar @lied) {
     for my $i (0 .. $#some) {
         my ($name, $to) = ($some[$i], $lied[$i]);
@@ -310,6 +312,19 @@ is $sliced->status, 503, 'slices: refused by redis';
 $liar->call('slice', 0);
 
 is $up->peak, 1, 'no grant';
+
+# a right reply with "granted" in the place of "rejected"
+
+# unless a reply came after the timeout
+my $believed;
+for (1 .. 5) {
+    $liar->call('lie', 'none', 1, $SYNC);
+    $believed = $node->get('/lied?t=1');
+    last if $believed->status != 500;
+    eventually { $node->get('/lied')->status == 503 } 'granted: once more';
+}
+is $believed->status, 200, 'granted: request admitted';
+is $up->peak, 2, 'granted: beyond the limit';
 is_deeply [ sort map { $_->{node}->workers } @lied ], \@workers,
     'same workers';
 is scalar(map { $_->{node}->grep_log(qr/^1970/) } @lied), 0, 'no line forged';
