@@ -174,8 +174,7 @@ sub dead_workers {
 
 sub alerts {
     my ($t) = @_;
-    my $bad = qr/\[(?:alert|emerg)\]|\(counts\ differ\)
-        |Sanitizer|runtime\ error:
+    my $bad = qr/\[(?:alert|emerg)\]|Sanitizer|runtime\ error:
         |^==\d+==\s+(?:Invalid|Conditional|Use\ of|Source|Syscall)/x;
     return grep { !/ process \d+ exited (?:on signal|with fatal)/ }
         log_lines($t, $bad);
