@@ -1,9 +1,10 @@
 
 /*
- * The module: tables and life cycle, no logic.
+ * The module: tables and life cycle.
  *
  * Registers the phase handlers, starts the sessions in every process that
- * serves requests and ends them when the process exits.
+ * serves requests, and ends connections to upstreams and sessions when the
+ * process exits.
  */
 
 
@@ -30,6 +31,7 @@ static ngx_int_t ngx_http_dsem_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_dsem_init_process(ngx_cycle_t *cycle);
 static ngx_resolver_t *ngx_http_dsem_resolver(ngx_msec_t *timeout);
 static void ngx_http_dsem_exit_process(ngx_cycle_t *cycle);
+static void ngx_http_dsem_hangup(ngx_cycle_t *cycle);
 
 
 static ngx_uint_t  ngx_http_dsem_configuration;
@@ -275,4 +277,42 @@ ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
     ngx_http_dsem_hold_exit();
     ngx_http_dsem_dispatch_exit();
     ngx_http_dsem_zone_detach();
+}
+
+
+/*
+ * A worker that has to stop at once exits with requests running, and the
+ * system closes its sockets afterwards.  Permits go back before, with the bye,
+ * which may take as long as Redis is waited for.  All connections to upstreams
+ * are shut down first: the permit of a request is not granted to another one
+ * while an upstream still serves it.
+ *
+ * Those are the connections that nginx has opened itself, idle ones too: they
+ * have a type, which channels of processes have not, and have not been
+ * accepted.  Errors say that there is no connection any more, or not yet.
+ */
+
+static void
+ngx_http_dsem_hangup(ngx_cycle_t *cycle)
+{
+    ngx_uint_t         i;
+    ngx_connection_t  *c;
+
+    /* a single process that has read its configuration again */
+
+    if (cycle->connections == NULL) {
+        return;
+    }
+
+    for (i = 0; i < cycle->connection_n; i++) {
+        c = &cycle->connections[i];
+
+        if (c->fd == (ngx_socket_t) -1 || c->listening
+            || c->type != SOCK_STREAM)
+        {
+            continue;
+        }
+
+        (void) ngx_shutdown_socket(c->fd, SHUT_RDWR);
+    }
 }

@@ -31,8 +31,5 @@ ngx_int_t ngx_http_dsem_add_variables(ngx_conf_t *cf);
 /* api: the content handler of locations with "dsem_api" */
 ngx_int_t ngx_http_dsem_api_handler(ngx_http_request_t *r);
 
-/* hangup: connections to upstreams at the exit of a worker */
-void ngx_http_dsem_hangup(ngx_cycle_t *cycle);
-
 
 #endif /* _NGX_HTTP_DSEM_HTTP_H_INCLUDED_ */
