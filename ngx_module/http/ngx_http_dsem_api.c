@@ -16,9 +16,9 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_survey.h"
 
@@ -387,7 +387,7 @@ ngx_http_dsem_api_as_sent(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r, ngx_str_t *name)
 {
-    return ngx_http_dsem_api_name(r->pool, name);
+    return ngx_http_dsem_key_read(r->pool, name);
 }
 
 

@@ -18,7 +18,6 @@
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
 #include "ngx_http_dsem_api_json.h"
-#include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_order.h"
@@ -115,8 +114,8 @@ ngx_http_dsem_api_change_server(ngx_http_request_t *r, ngx_str_t *path)
     name = *path;
 
     if (ngx_http_dsem_api_change_split(&name, &server) != NGX_OK
-        || ngx_http_dsem_api_name(r->pool, &name) != NGX_OK
-        || ngx_http_dsem_api_name(r->pool, &server) != NGX_OK)
+        || ngx_http_dsem_key_read(r->pool, &name) != NGX_OK
+        || ngx_http_dsem_key_read(r->pool, &server) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -167,7 +166,7 @@ ngx_http_dsem_api_change_no_pool(ngx_http_request_t *r, ngx_str_t *path)
     name = *path;
 
     if (ngx_http_dsem_api_change_split(&name, &server) != NGX_OK
-        || ngx_http_dsem_api_name(r->pool, &name) != NGX_OK)
+        || ngx_http_dsem_key_read(r->pool, &name) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -9,10 +9,10 @@
  * encoded.  The hash tag comes first in every key, so no name can touch it.
  * It is the number of the shard: all keys of a shard are in one slot.
  *
- * Called by: claim, conf_limit and api (the name of a semaphore), conf (bytes
- * that need no encoding), shards and limits (the shard of a name), redis,
- * account, fair and subscription (keys and channels).  The keys of "fair" are
- * encoded as names are.
+ * Called by: claim, conf_limit, api and api_change (the name of a semaphore),
+ * conf (bytes that need no encoding), shards and limits (the shard of a name),
+ * redis, account, fair and subscription (keys and channels).  The keys of
+ * "fair" are encoded as names are.
  */
 
 
@@ -30,6 +30,7 @@ static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
     ngx_str_t *shard, const char *part, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
     ngx_str_t *encoded);
+static ngx_uint_t ngx_http_dsem_key_is_digest(ngx_str_t *name);
 
 
 static uint32_t  ngx_http_dsem_key_plain_chars[] = {
@@ -311,4 +312,87 @@ ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len)
     }
 
     return dst;
+}
+
+
+/*
+ * Reads a name as people write it: as it is in keys, or plain.  "%" with two
+ * hexadecimal digits is one byte, all other bytes stand for themselves.
+ *
+ * pool   where the encoded form is allocated
+ * name   what was written, then its encoded form, which is the same name when
+ *        it is read again
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_key_read(ngx_pool_t *pool, ngx_str_t *name)
+{
+    u_char     *p, *last;
+    ngx_int_t   byte;
+    ngx_str_t   plain;
+
+    if (ngx_http_dsem_key_is_digest(name)) {
+        return NGX_OK;
+    }
+
+    plain.data = ngx_pnalloc(pool, name->len);
+    if (plain.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    plain.len = 0;
+    last = name->data + name->len;
+
+    for (p = name->data; p < last; p++) {
+
+        byte = *p;
+
+        if (*p == '%' && last - p > 2) {
+            byte = ngx_hextoi(p + 1, 2);
+
+            if (byte == NGX_ERROR) {
+                byte = '%';
+
+            } else {
+                p += 2;
+            }
+        }
+
+        plain.data[plain.len++] = (u_char) byte;
+    }
+
+    return ngx_http_dsem_key_encode(pool, &plain, name);
+}
+
+
+/* of a long name: no plain name has "~" in its encoded form */
+
+static ngx_uint_t
+ngx_http_dsem_key_is_digest(ngx_str_t *name)
+{
+    size_t  i;
+
+    if (name->len != NGX_HTTP_DSEM_KEY_DIGEST
+        || name->data[NGX_HTTP_DSEM_KEY_HEAD] != '~')
+    {
+        return 0;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_KEY_HEAD; i++) {
+        if (name->data[i] != '%' && !ngx_http_dsem_key_plain(name->data[i])) {
+            return 0;
+        }
+    }
+
+    for (i = NGX_HTTP_DSEM_KEY_HEAD + 1; i < name->len; i++) {
+        if (!((name->data[i] >= '0' && name->data[i] <= '9')
+              || (name->data[i] >= 'a' && name->data[i] <= 'f')))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
 }

@@ -57,6 +57,7 @@ u_char *ngx_http_dsem_key_parts(ngx_http_dsem_keys_t *keys,
 
 ngx_int_t ngx_http_dsem_key_encode(ngx_pool_t *pool, ngx_str_t *name,
     ngx_str_t *encoded);
+ngx_int_t ngx_http_dsem_key_read(ngx_pool_t *pool, ngx_str_t *name);
 u_char *ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len);
 ngx_uint_t ngx_http_dsem_key_plain(u_char ch);
 

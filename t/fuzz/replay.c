@@ -47,7 +47,6 @@
 #include "ngx_http_dsem_inspect.c"
 #include "ngx_http_dsem_api_body.c"
 #include "ngx_http_dsem_api_json.c"
-#include "ngx_http_dsem_api_name.c"
 #include "ngx_http_dsem_api_text.c"
 
 #include <dirent.h>

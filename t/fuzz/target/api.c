@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include "ngx_http_dsem_api_body.h"
 #include "ngx_http_dsem_api_json.h"
-#include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_key.h"
 
 
@@ -218,7 +217,7 @@ api_name(ngx_str_t *name)
     api_json(name);
 
     key = *name;
-    fuzz_check(ngx_http_dsem_api_name(pool, &key) == NGX_OK);
+    fuzz_check(ngx_http_dsem_key_read(pool, &key) == NGX_OK);
     fuzz_check(key.len && key.len <= NGX_HTTP_DSEM_MAX_NAME);
 
     for (i = 0; i < key.len; i++) {
@@ -229,7 +228,7 @@ api_name(ngx_str_t *name)
     }
 
     again = key;
-    fuzz_check(ngx_http_dsem_api_name(pool, &again) == NGX_OK);
+    fuzz_check(ngx_http_dsem_key_read(pool, &again) == NGX_OK);
     fuzz_check(again.len == key.len
                && memcmp(again.data, key.data, key.len) == 0);
 
