@@ -53,9 +53,5 @@ void ngx_http_dsem_claim_log(ngx_http_request_t *r,
 ngx_uint_t ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other);
 
-/* sample: a response, for "limit=auto" */
-void ngx_http_dsem_sample(ngx_http_request_t *r,
-    ngx_http_dsem_claim_t *claim, ngx_uint_t failed);
-
 
 #endif /* _NGX_HTTP_DSEM_CLAIM_H_INCLUDED_ */

@@ -1,6 +1,6 @@
 
 /*
- * Results: each claim of a request is counted once.
+ * Results: each claim of a request is counted once, and may be a sample.
  */
 
 
@@ -19,6 +19,8 @@ void ngx_http_dsem_result_verdict(ngx_http_dsem_claim_t *claim,
 void ngx_http_dsem_result_timeout(ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_result_invalid(ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_result_left(ngx_http_dsem_claim_t *claim);
+void ngx_http_dsem_result_sample(ngx_http_request_t *r,
+    ngx_http_dsem_claim_t *claim, ngx_uint_t failed);
 
 
 #endif /* _NGX_HTTP_DSEM_RESULT_H_INCLUDED_ */
