@@ -41,6 +41,12 @@ const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS] = {
 };
 
 
+/* in the order of AUTO_REASON in lua/include/auto_rule.lua */
+static const char *const  ngx_http_dsem_api_figures_reasons[] = {
+    "starting", "not used", "probing", "latency", "errors", "bound"
+};
+
+
 static ngx_http_dsem_figures_t  ngx_http_dsem_api_nothing = { .limit = -1 };
 
 
@@ -374,4 +380,17 @@ ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool, ngx_array_t *holders,
     nodes->nelts = n;
 
     return NGX_OK;
+}
+
+
+/* the word of a reason; Redis may have newer scripts than this node */
+
+const char *
+ngx_http_dsem_api_figures_reason(ngx_int_t reason)
+{
+    if (reason < 0 || reason >= NGX_HTTP_DSEM_API_REASONS) {
+        return "unknown";
+    }
+
+    return ngx_http_dsem_api_figures_reasons[reason];
 }

@@ -53,6 +53,9 @@ typedef struct {
 /* the word of each count, in the order of ngx_http_dsem_count_e */
 extern const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS];
 
+/* why a limit that is found is what it is: numbers that have a word */
+#define NGX_HTTP_DSEM_API_REASONS  6
+
 
 ngx_int_t ngx_http_dsem_api_figures_begin(ngx_pool_t *pool,
     ngx_array_t *literals, ngx_http_dsem_api_figures_t *figures);
@@ -66,6 +69,8 @@ ngx_int_t ngx_http_dsem_api_figures_idle(
     ngx_http_dsem_survey_semaphore_t *fleet);
 ngx_int_t ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool,
     ngx_array_t *holders, ngx_array_t *nodes);
+
+const char *ngx_http_dsem_api_figures_reason(ngx_int_t reason);
 
 
 #endif /* _NGX_HTTP_DSEM_API_FIGURES_H_INCLUDED_ */

@@ -18,7 +18,6 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_prometheus.h"
@@ -664,7 +663,7 @@ ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
 
     for (i = 0; found && i < NGX_HTTP_DSEM_API_REASONS; i++) {
         ngx_http_dsem_prometheus_sample(metrics, metric, row, "reason",
-                                        ngx_http_dsem_api_auto_reason(i),
+                                        ngx_http_dsem_api_figures_reason(i),
                                         i == found->reason);
     }
 }

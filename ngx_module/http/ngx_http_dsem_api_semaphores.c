@@ -15,7 +15,6 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
@@ -40,6 +39,12 @@ static ngx_int_t ngx_http_dsem_semaphores_row(ngx_http_request_t *r,
     ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_semaphores_row_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
+static void ngx_http_dsem_semaphores_row_auto(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_found_t *found);
+static void ngx_http_dsem_semaphores_auto_time(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_int_t us);
+static void ngx_http_dsem_semaphores_auto_word(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_int_t reason);
 static void ngx_http_dsem_semaphores_row_servers(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
 static ngx_int_t ngx_http_dsem_semaphores_row_nodes(ngx_http_request_t *r,
@@ -367,13 +372,84 @@ ngx_http_dsem_semaphores_row_fleet(ngx_http_dsem_api_text_t *text,
         ngx_http_dsem_json_literal(text, "order", "null");
     }
 
-    ngx_http_dsem_api_auto(text, fleet->found);
+    ngx_http_dsem_semaphores_row_auto(text, fleet->found);
 
     idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_figures_idle(fleet);
 
     ngx_http_dsem_json_maybe(text, "in_use", fleet->held - idle);
     ngx_http_dsem_json_maybe(text, "idle", (fleet->held < 0) ? -1 : idle);
     ngx_http_dsem_json_maybe(text, "waiting", fleet->waiting);
+}
+
+
+/* "limit=auto": the limit found, why it is what it is, and how it got there */
+
+static void
+ngx_http_dsem_semaphores_row_auto(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_found_t *found)
+{
+    ngx_uint_t             i;
+    ngx_http_dsem_move_t  *move;
+
+    if (found == NULL) {
+        ngx_http_dsem_json_literal(text, "auto", "null");
+        return;
+    }
+
+    ngx_http_dsem_json_open(text, "auto", "{");
+    ngx_http_dsem_json_maybe(text, "min", found->min);
+    ngx_http_dsem_json_maybe(text, "max", found->max);
+    ngx_http_dsem_json_maybe(text, "found", found->limit);
+    ngx_http_dsem_semaphores_auto_word(text, "reason", found->reason);
+    ngx_http_dsem_semaphores_auto_time(text, "floor", found->floor);
+    ngx_http_dsem_semaphores_auto_time(text, "latency", found->latency);
+
+    ngx_http_dsem_json_open(text, "history", "[");
+
+    move = found->moves.elts;
+
+    for (i = 0; i < found->moves.nelts; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_seconds(text, "age", ngx_max(move[i].age, 0));
+        ngx_http_dsem_json_maybe(text, "limit", move[i].limit);
+        ngx_http_dsem_semaphores_auto_word(text, "reason", move[i].reason);
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+    ngx_http_dsem_json_close(text, "}");
+}
+
+
+/* seconds; null where it is unknown */
+
+static void
+ngx_http_dsem_semaphores_auto_time(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_int_t us)
+{
+    char  value[2 * NGX_INT_T_LEN + 3];
+
+    if (us <= 0) {
+        ngx_http_dsem_json_literal(text, key, "null");
+        return;
+    }
+
+    ngx_sprintf((u_char *) value, "%i.%06i%Z", us / 1000000, us % 1000000);
+
+    ngx_http_dsem_json_literal(text, key, value);
+}
+
+
+static void
+ngx_http_dsem_semaphores_auto_word(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_int_t reason)
+{
+    ngx_str_t  word;
+
+    word.data = (u_char *) ngx_http_dsem_api_figures_reason(reason);
+    word.len = ngx_strlen(word.data);
+
+    ngx_http_dsem_json_string(text, key, &word);
 }
 
 
