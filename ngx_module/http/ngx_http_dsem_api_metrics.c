@@ -18,7 +18,6 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_prometheus.h"
 #include "ngx_http_dsem_api_turns.h"

@@ -1,6 +1,6 @@
 
 /*
- * Turns: answers with all semaphores, which are written in pieces.
+ * Turns: answers with all semaphores, which are written in pieces, and kept.
  */
 
 
@@ -13,6 +13,15 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_text.h"
+
+
+/* texts that are kept: the second of two has "write=on", or is OpenMetrics; the
+   last two of four have "metrics=full" */
+typedef enum {
+    NGX_HTTP_DSEM_API_CACHE_SEMAPHORES = 0,
+    NGX_HTTP_DSEM_API_CACHE_METRICS = 2,
+    NGX_HTTP_DSEM_API_NCACHES = 6
+} ngx_http_dsem_api_cache_e;
 
 
 typedef struct ngx_http_dsem_api_list_s  ngx_http_dsem_api_list_t;
@@ -28,7 +37,7 @@ typedef ngx_int_t (*ngx_http_dsem_api_piece_pt)(
 struct ngx_http_dsem_api_list_s {
     ngx_http_dsem_api_piece_pt   piece;
     const char                  *type;      /* of the content */
-    ngx_uint_t                   which;     /* text of the cache */
+    ngx_uint_t                   which;     /* of those kept */
 
     ngx_http_request_t          *request;
     ngx_uint_t                   survey;    /* number of that which is shown */
