@@ -5,7 +5,8 @@
  * Finds what is asked for, by the path below the name of the location and the
  * method, and waits where an answer needs figures from Redis: a survey, which
  * all requests of a second share.  While Redis is unavailable the last survey
- * is answered at once.  GET and HEAD change nothing.
+ * is answered at once.  The page for people is answered here.  GET and HEAD
+ * change nothing.
  *
  * Called by: nginx, as the directive in conf has set.
  */
@@ -14,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <sys/random.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_conf.h"
@@ -21,6 +23,9 @@
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_survey.h"
+
+
+#define NGX_HTTP_DSEM_NONCE_LEN  16
 
 
 typedef ngx_int_t (*ngx_http_dsem_api_pt)(ngx_http_request_t *r,
@@ -62,6 +67,12 @@ static ngx_int_t ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
     ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_page(ngx_http_request_t *r,
+    ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_page_nonce(ngx_http_request_t *r,
+    ngx_str_t *nonce);
+static ngx_int_t ngx_http_dsem_api_page_headers(ngx_http_request_t *r,
+    ngx_str_t *nonce);
 static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
@@ -399,6 +410,96 @@ ngx_http_dsem_api_read_session(ngx_http_request_t *r, ngx_str_t *name)
     ngx_http_dsem_holder_t  session;
 
     return ngx_http_dsem_fleet_session(name, &session);
+}
+
+
+/*
+ * GET /: the page for people, page.html, which is embedded when the module is
+ * built.  Its style and script run because of a nonce, new in each answer, and
+ * nothing else does: a name that got into the page as HTML would not run
+ * either.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_str_t                 nonce, *piece;
+    ngx_http_dsem_api_text_t  text;
+
+    if (ngx_http_dsem_api_page_nonce(r, &nonce) != NGX_OK
+        || ngx_http_dsem_api_page_headers(r, &nonce) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    for (piece = ngx_http_dsem_page; piece->len; piece++) {
+
+        if (piece != ngx_http_dsem_page) {
+            ngx_http_dsem_api_text_string(&text, &nonce);
+        }
+
+        ngx_http_dsem_api_text_static(&text, piece);
+    }
+
+    return ngx_http_dsem_answer_send(r, NGX_HTTP_OK, "text/html; charset=utf-8",
+                                     &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_page_nonce(ngx_http_request_t *r, ngx_str_t *nonce)
+{
+    u_char  bytes[NGX_HTTP_DSEM_NONCE_LEN];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+        ngx_log_error(NGX_LOG_ALERT, r->connection->log, ngx_errno,
+                      "dsem: getrandom() failed");
+        return NGX_ERROR;
+    }
+
+    nonce->len = 2 * sizeof(bytes);
+
+    nonce->data = ngx_pnalloc(r->pool, nonce->len);
+    if (nonce->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) ngx_hex_dump(nonce->data, bytes, sizeof(bytes));
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_page_headers(ngx_http_request_t *r, ngx_str_t *nonce)
+{
+    u_char     *p;
+    ngx_str_t   policy;
+
+    static ngx_str_t  referrer = ngx_string("no-referrer");
+
+    static char  format[] =
+        "default-src 'none'; script-src 'nonce-%V'; style-src 'nonce-%V'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'";
+
+    p = ngx_pnalloc(r->pool, sizeof(format) + 2 * nonce->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    policy.data = p;
+    policy.len = ngx_sprintf(p, format, nonce, nonce) - p;
+
+    if (ngx_http_dsem_answer_header(r, "Content-Security-Policy", &policy)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_answer_header(r, "Referrer-Policy", &referrer);
 }
 
 

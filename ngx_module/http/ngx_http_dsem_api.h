@@ -16,10 +16,7 @@
 /* results are those of a content handler; a name is encoded, and not empty
    where the path has one */
 
-/* api_page: GET / */
-ngx_int_t ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name);
-
-/* pieces of page.html; between two of them stands a nonce */
+/* pieces of page.html, GET /; between two of them stands a nonce */
 extern ngx_str_t  ngx_http_dsem_page[];
 
 /* api_semaphores: GET /semaphores, GET /semaphores/<name>, GET /health */
