@@ -15,12 +15,10 @@
 
 
 /* handler: the phases */
+ngx_int_t ngx_http_dsem_redirect_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_access_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_log_handler(ngx_http_request_t *r);
-
-/* redirect: requests on the way to another location, in a phase, too */
-ngx_int_t ngx_http_dsem_redirect_handler(ngx_http_request_t *r);
 
 /* filter: the header filter, and the end of the upstream */
 void ngx_http_dsem_filter_init(ngx_conf_t *cf);
