@@ -5,12 +5,17 @@
  * A worker outlives its configuration (a single process reads it anew while
  * it runs), so that nothing may point into one: what redis uses is a copy.
  *
- * Called by: redis.
+ * A password is kept in pages of its own, which the kernel leaves out of a
+ * core, and is wiped before they go.  A copy elsewhere is wiped by the code
+ * that made it.
+ *
+ * Called by: redis (the copy); conf_secret, when a password is read.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <sys/mman.h>
 #include "ngx_http_dsem_settings.h"
 
 
@@ -18,6 +23,8 @@ static ngx_int_t ngx_http_dsem_settings_server(ngx_http_dsem_server_t *copy,
     ngx_http_dsem_server_t *server, ngx_pool_t *pool);
 static ngx_int_t ngx_http_dsem_settings_string(ngx_str_t *copy,
     ngx_str_t *value, ngx_pool_t *pool);
+static ngx_int_t ngx_http_dsem_secret_copy(ngx_http_dsem_secret_t *copy,
+    ngx_http_dsem_secret_t *secret);
 
 
 /* a copy in the pool; NGX_ERROR: no memory, the rest is to be freed */
@@ -139,4 +146,68 @@ ngx_http_dsem_settings_free(ngx_http_dsem_redis_settings_t *copy)
 
     ngx_http_dsem_tls_free(copy->login.tls);
     ngx_http_dsem_tls_free(copy->sentinel_login.tls);
+}
+
+
+/* room for "size" bytes; NGX_ERROR: no memory, logged */
+
+ngx_int_t
+ngx_http_dsem_secret_create(ngx_http_dsem_secret_t *secret, size_t size)
+{
+    u_char  *p;
+
+    size = ngx_align(size, ngx_pagesize);
+
+    p = mmap(NULL, size, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANON, -1, 0);
+
+    if (p == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, ngx_errno,
+                      "mmap(MAP_ANON, %uz) failed", size);
+        return NGX_ERROR;
+    }
+
+#ifdef MADV_DONTDUMP
+    (void) madvise(p, size, MADV_DONTDUMP);
+#endif
+
+    secret->data = p;
+    secret->len = 0;
+    secret->size = size;
+
+    return NGX_OK;
+}
+
+
+/* NGX_ERROR: no memory, logged */
+
+static ngx_int_t
+ngx_http_dsem_secret_copy(ngx_http_dsem_secret_t *copy,
+    ngx_http_dsem_secret_t *secret)
+{
+    ngx_memzero(copy, sizeof(ngx_http_dsem_secret_t));
+
+    if (secret->data == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_dsem_secret_create(copy, secret->size) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(copy->data, secret->data, secret->len);
+    copy->len = secret->len;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_dsem_secret_free(ngx_http_dsem_secret_t *secret)
+{
+    if (secret->data) {
+        ngx_explicit_memzero(secret->data, secret->size);
+        (void) munmap(secret->data, secret->size);
+    }
+
+    ngx_memzero(secret, sizeof(ngx_http_dsem_secret_t));
 }

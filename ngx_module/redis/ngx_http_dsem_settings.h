@@ -10,7 +10,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_secret.h"
 #include "ngx_http_dsem_tls.h"
 
 
@@ -37,6 +36,14 @@ typedef struct {
     ngx_uint_t                naddrs;      /* may be 0 if "resolve" */
     unsigned                  resolve:1;   /* the host is a name in DNS */
 } ngx_http_dsem_server_t;
+
+
+/* a password, in memory that is in no core; all zero: none */
+typedef struct {
+    u_char                   *data;
+    size_t                    len;
+    size_t                    size;
+} ngx_http_dsem_secret_t;
 
 
 /* what a connection says first */
@@ -71,6 +78,10 @@ typedef struct {
 ngx_int_t ngx_http_dsem_settings_copy(ngx_http_dsem_redis_settings_t *copy,
     ngx_http_dsem_redis_settings_t *settings, ngx_pool_t *pool);
 void ngx_http_dsem_settings_free(ngx_http_dsem_redis_settings_t *copy);
+
+ngx_int_t ngx_http_dsem_secret_create(ngx_http_dsem_secret_t *secret,
+    size_t size);
+void ngx_http_dsem_secret_free(ngx_http_dsem_secret_t *secret);
 
 
 #endif /* _NGX_HTTP_DSEM_SETTINGS_H_INCLUDED_ */
