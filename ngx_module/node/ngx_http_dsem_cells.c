@@ -17,7 +17,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_cells.h"
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_process.h"
 
 

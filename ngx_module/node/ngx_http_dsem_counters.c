@@ -305,7 +305,7 @@ ngx_http_dsem_counters_rebase(ngx_http_dsem_row_t *row)
 
     ngx_memory_barrier();
 
-    for (i = 0; i < NGX_HTTP_DSEM_ROW_SNAPSHOTS; i++) {
+    for (i = 0; i < NGX_HTTP_DSEM_NPERIODS; i++) {
         for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
             row->snapshots[i][k] -= tracked[k];
         }
@@ -540,13 +540,13 @@ ngx_http_dsem_counters_snapshot(ngx_http_dsem_row_t *row, ngx_uint_t period)
 
     last = row->last;
 
-    if (period - last > NGX_HTTP_DSEM_ROW_SNAPSHOTS) {
-        last = period - NGX_HTTP_DSEM_ROW_SNAPSHOTS;
+    if (period - last > NGX_HTTP_DSEM_NPERIODS) {
+        last = period - NGX_HTTP_DSEM_NPERIODS;
     }
 
     while (last < period) {
         last++;
-        ngx_memcpy(row->snapshots[last % NGX_HTTP_DSEM_ROW_SNAPSHOTS],
+        ngx_memcpy(row->snapshots[last % NGX_HTTP_DSEM_NPERIODS],
                    tracked, sizeof(tracked));
     }
 

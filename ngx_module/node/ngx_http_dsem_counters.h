@@ -1,6 +1,7 @@
 
 /*
- * Counters: what this node has decided, by semaphore, in shared memory.
+ * Counters: what this node has decided, by semaphore, in shared memory; with
+ * the rows and the cells that they are made of, and their readers (figures).
  */
 
 
@@ -10,8 +11,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_cells.h"
-#include "ngx_http_dsem_rows.h"
+#include "ngx_http_dsem_key.h"
 
 
 /* requests by result, one each per semaphore; the last two are permits */
@@ -44,11 +44,90 @@ typedef enum {
 
 #define NGX_HTTP_DSEM_PEAK_IN_USE   0
 #define NGX_HTTP_DSEM_PEAK_WAITING  1
+#define NGX_HTTP_DSEM_NPEAKS        2
 
 
 /* two minutes each; the oldest is dropped when a new one begins */
 #define NGX_HTTP_DSEM_NPERIODS   30
 #define NGX_HTTP_DSEM_PERIOD     120
+
+/* values that have a history */
+#define NGX_HTTP_DSEM_ROW_TRACKED    4
+
+/* in a slot: number of a row; what is above it is of the hash */
+#define NGX_HTTP_DSEM_ROWS_NUMBER    0xfffff
+
+
+/* what metrics have made of the name of a row */
+typedef enum {
+    NGX_HTTP_DSEM_ROW_NEW = 0,       /* nothing yet */
+    NGX_HTTP_DSEM_ROW_SUMMED,        /* it is one of the other names */
+    NGX_HTTP_DSEM_ROW_SHOWN          /* it has series, or has had them */
+} ngx_http_dsem_row_series_e;
+
+
+typedef struct {
+    ngx_atomic_t         version;    /* odd: the name is being changed */
+    ngx_atomic_t         owner;      /* process that changes it, by its
+                                        number; 0: none */
+    ngx_atomic_t         used;       /* time of the last use, see _time() */
+    ngx_atomic_t         dry;        /* time of the last request that a dry run
+                                        passed, and 1; 0: none */
+    ngx_atomic_t         limit;      /* last seen in force, and 1; 0: none */
+    ngx_atomic_t         series;     /* ngx_http_dsem_row_series_e */
+
+    /* since the zone was created, of all names that the row has had */
+    ngx_atomic_t         values[NGX_HTTP_DSEM_NVALUES];
+    /* of these, before it got its name, or series */
+    ngx_atomic_t         base[NGX_HTTP_DSEM_NVALUES];
+
+    ngx_atomic_t         peaks[NGX_HTTP_DSEM_NPEAKS];
+
+    uint32_t             hash;
+    uint32_t             len;        /* 0: it has no name */
+    uint32_t             slot;       /* where the index has it */
+
+    uint32_t             first;      /* period in which it got its name */
+    uint32_t             last;       /* the last one that has a snapshot */
+
+    /* values when a period began, at its number modulo their number */
+    uint32_t             snapshots[NGX_HTTP_DSEM_NPERIODS]
+                                  [NGX_HTTP_DSEM_ROW_TRACKED];
+
+    u_char               name[NGX_HTTP_DSEM_MAX_NAME];
+} ngx_http_dsem_row_t;
+
+
+typedef struct {
+    ngx_uint_t            nrows;
+    ngx_uint_t            nslots;
+    ngx_atomic_t          used;      /* no row is used behind these */
+    ngx_atomic_t          hand;      /* where the next search begins */
+    ngx_atomic_t          period;    /* number of the running one */
+    ngx_atomic_t         *slots;
+    ngx_http_dsem_row_t   rows[1];   /* the first: of all other names */
+} ngx_http_dsem_rows_t;
+
+
+/* the figures are written by the process that has it, and by no other */
+typedef struct {
+    ngx_atomic_t                  owner;     /* a process; 0: free */
+    ngx_atomic_t                  version;   /* of the row */
+    uint32_t                      row;       /* its number */
+    int32_t                       in_use;    /* permits */
+    int32_t                       idle;      /* permits */
+    int32_t                       waiting;   /* requests */
+    ngx_msec_t                    oldest;    /* ngx_current_msec, of the oldest
+                                                hold; 0: none */
+} ngx_http_dsem_cell_t;
+
+
+typedef struct {
+    ngx_uint_t                    ncells;
+    ngx_atomic_t                  used;      /* none is behind these */
+    ngx_atomic_t                  swept;     /* up to this cell */
+    ngx_http_dsem_cell_t          cells[1];
+} ngx_http_dsem_cells_t;
 
 
 /* a semaphore as its user keeps it; all zero but for name and hash */
@@ -184,6 +263,53 @@ void ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row,
 ngx_int_t ngx_http_dsem_counters_show(ngx_http_dsem_row_t *row,
     ngx_http_dsem_row_t *copy);
 ngx_uint_t ngx_http_dsem_counters_summed(ngx_http_dsem_row_t *row);
+
+
+/* rows: a table of names with values */
+
+size_t ngx_http_dsem_rows_size(ngx_uint_t nrows);
+void ngx_http_dsem_rows_init(ngx_http_dsem_rows_t *rows, ngx_uint_t nrows);
+
+ngx_http_dsem_row_t *ngx_http_dsem_rows_get(ngx_http_dsem_rows_t *rows,
+    ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t *version);
+ngx_http_dsem_row_t *ngx_http_dsem_rows_find(ngx_http_dsem_rows_t *rows,
+    ngx_str_t *name, uint32_t hash, ngx_uint_t *place,
+    ngx_atomic_uint_t *version);
+
+ngx_uint_t ngx_http_dsem_row_own(ngx_http_dsem_row_t *row);
+void ngx_http_dsem_row_disown(ngx_http_dsem_row_t *row);
+void ngx_http_dsem_row_copy(ngx_http_dsem_row_t *row,
+    ngx_http_dsem_row_t *copy);
+void ngx_http_dsem_rows_recover(ngx_http_dsem_rows_t *rows,
+    ngx_http_dsem_row_t *row);
+
+
+/*
+ * ms in steps of 1024: a row that is used often is rarely written for it; all
+ * bits, so that differences are right when the clock of 32 bits wraps
+ */
+
+#define ngx_http_dsem_rows_time()                                             \
+    ((ngx_atomic_uint_t) ngx_current_msec & ~(ngx_atomic_uint_t) 1023)
+
+
+#define ngx_http_dsem_rows_number(rows, row)                                  \
+    ((uint32_t) ((row) - (rows)->rows))
+
+
+/* cells: what each process of the node has now */
+
+size_t ngx_http_dsem_cells_size(ngx_uint_t ncells);
+void ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells,
+    ngx_uint_t ncells);
+
+void ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells);
+void ngx_http_dsem_cells_leave(void);
+ngx_http_dsem_cell_t *ngx_http_dsem_cell_take(void);
+void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);
+ngx_uint_t ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell);
+
+void ngx_http_dsem_cells_sweep(void);
 
 
 /* a value of the name that a row has, or of a copy of it */

@@ -507,7 +507,7 @@ ngx_http_dsem_figures_history(ngx_http_dsem_figures_t *figures,
     to = now;
 
     for (i = 0; i < n; i++) {
-        from = row->snapshots[(row->last - i) % NGX_HTTP_DSEM_ROW_SNAPSHOTS];
+        from = row->snapshots[(row->last - i) % NGX_HTTP_DSEM_NPERIODS];
 
         /* one of another name may be left, where a process was stopped */
 

@@ -27,9 +27,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_process.h"
-#include "ngx_http_dsem_rows.h"
 
+
+/* the places in the index in which a name may be */
+#define NGX_HTTP_DSEM_ROWS_WINDOW  16
+#define NGX_HTTP_DSEM_ROWS_SLOTS   4
 
 /* rows that are read for a new name */
 #define NGX_HTTP_DSEM_ROWS_TRIES   16
@@ -394,13 +398,13 @@ ngx_http_dsem_rows_clear(ngx_http_dsem_rows_t *rows, ngx_http_dsem_row_t *row)
     row->dry = 0;
     row->limit = 0;
 
-    for (i = 0; i < NGX_HTTP_DSEM_ROW_VALUES; i++) {
+    for (i = 0; i < NGX_HTTP_DSEM_NVALUES; i++) {
         row->base[i] = row->values[i];
     }
 
     row->series = NGX_HTTP_DSEM_ROW_NEW;
 
-    for (i = 0; i < NGX_HTTP_DSEM_ROW_PEAKS; i++) {
+    for (i = 0; i < NGX_HTTP_DSEM_NPEAKS; i++) {
         row->peaks[i] = 0;
     }
 
