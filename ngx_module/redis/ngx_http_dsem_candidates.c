@@ -16,8 +16,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_candidates.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_locate.h"
 
 
 /* candidates that the configuration does not name */

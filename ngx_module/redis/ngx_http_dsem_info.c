@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_info.h"
+#include "ngx_http_dsem_script.h"
 
 
 #define ngx_http_dsem_info_version(major, minor, patch)                       \

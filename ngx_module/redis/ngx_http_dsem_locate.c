@@ -36,8 +36,8 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_locate.h"
 #include "ngx_http_dsem_peer.h"
-#include "ngx_http_dsem_query.h"
 
 
 /* ms between two questions on a connection, while no server is in use */

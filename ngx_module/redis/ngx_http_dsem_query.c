@@ -18,7 +18,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_query.h"
+#include "ngx_http_dsem_locate.h"
 
 
 static void ngx_http_dsem_query_silence_handler(ngx_event_t *ev);

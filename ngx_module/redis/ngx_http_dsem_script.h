@@ -11,13 +11,25 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_connection.h"
-#include "ngx_http_dsem_info.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_scripts.h"
 
 
 #define NGX_HTTP_DSEM_SHA_LEN  40
+
+#define NGX_HTTP_DSEM_SERVER_LEN  64
+
+
+/* of the last reply to INFO */
+typedef struct {
+    ngx_str_t                 server;      /* name and version */
+    u_char                    server_buf[NGX_HTTP_DSEM_SERVER_LEN];
+    ngx_str_t                 policy;      /* of eviction; or null */
+    u_char                    policy_buf[NGX_HTTP_DSEM_SERVER_LEN];
+    ngx_uint_t                version;     /* of Redis; 0: unknown, Valkey */
+    unsigned                  replica:1;
+} ngx_http_dsem_info_t;
 
 
 typedef struct {
@@ -78,6 +90,11 @@ ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply);
 void ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls);
+
+/* info: what a server reports about itself, and whether it suits */
+void ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text);
+void ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name,
+    ngx_uint_t replicated);
 
 
 #endif /* _NGX_HTTP_DSEM_SCRIPT_H_INCLUDED_ */

@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_session.h"
 
 
 #define NGX_HTTP_DSEM_MAX_HEARTBEAT  1000

@@ -12,8 +12,8 @@
 #include "target.h"
 #include <ctype.h>
 #include <stdio.h>
-#include "ngx_http_dsem_candidates.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_locate.h"
 #include "ngx_http_dsem_reason.h"
 
 

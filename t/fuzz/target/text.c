@@ -22,10 +22,10 @@ ngx_int_t text_counters(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names);
 
 #include "ngx_http_dsem_fleet.h"
-#include "ngx_http_dsem_info.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_roster.c"
+#include "ngx_http_dsem_script.h"
 
 
 #define TEXT_MAX_NAMES   32

@@ -1,21 +1,54 @@
 
 /*
- * Queries: connections that ask a candidate for the server to connect to.
+ * What locate is made of: candidates, servers that may be asked for the one to
+ * connect to, and queries, connections that ask one of them.
  */
 
 
-#ifndef _NGX_HTTP_DSEM_QUERY_H_INCLUDED_
-#define _NGX_HTTP_DSEM_QUERY_H_INCLUDED_
+#ifndef _NGX_HTTP_DSEM_LOCATE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_LOCATE_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_candidates.h"
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_reason.h"
+#include "ngx_http_dsem_settings.h"
+
+
+typedef struct {
+    ngx_http_dsem_addr_t             at;
+    ngx_http_dsem_server_t          *server;  /* NULL: not configured */
+
+    ngx_uint_t                       search;  /* it was last asked in */
+    ngx_msec_t                       asked;   /* the last connection */
+    unsigned                         asking:1;
+} ngx_http_dsem_candidate_t;
+
+
+typedef struct {
+    ngx_http_dsem_redis_settings_t  *settings;
+    ngx_http_dsem_candidate_t       *elts;    /* those configured are first */
+    ngx_uint_t                       n;
+    ngx_uint_t                       nconfigured;
+    ngx_uint_t                       size;
+    ngx_http_dsem_candidate_t       *likely;  /* to be asked first; or NULL */
+    unsigned                         unnamed:1;  /* a name that is no address
+                                                    is in the log */
+} ngx_http_dsem_candidates_t;
+
+
+/* of MOVED and ASK; host points into the text, empty: that of the sender */
+typedef struct {
+    ngx_str_t                        host;
+    in_port_t                        port;
+    ngx_uint_t                       slot;
+    unsigned                         ask:1;   /* it has not moved yet */
+} ngx_http_dsem_moved_t;
 
 
 /* what has become of a query */
@@ -58,6 +91,19 @@ struct ngx_http_dsem_query_s {
 };
 
 
+ngx_int_t ngx_http_dsem_candidates_create(
+    ngx_http_dsem_candidates_t *candidates,
+    ngx_http_dsem_redis_settings_t *settings);
+
+ngx_http_dsem_candidate_t *ngx_http_dsem_candidates_oldest(
+    ngx_http_dsem_candidates_t *candidates, ngx_uint_t search);
+ngx_int_t ngx_http_dsem_candidates_learn(
+    ngx_http_dsem_candidates_t *candidates, ngx_uint_t slot,
+    const char *error, ngx_addr_t *from,
+    ngx_http_dsem_candidate_t **candidate);
+ngx_int_t ngx_http_dsem_candidates_parse(ngx_http_dsem_moved_t *moved,
+    const char *error);
+
 ngx_int_t ngx_http_dsem_query_compose(ngx_http_dsem_question_t *question,
     ngx_http_dsem_keys_t *keys);
 void ngx_http_dsem_query_init(ngx_http_dsem_query_t *query,
@@ -68,4 +114,4 @@ void ngx_http_dsem_query_send(void *data);
 void ngx_http_dsem_query_close(ngx_http_dsem_query_t *query);
 
 
-#endif /* _NGX_HTTP_DSEM_QUERY_H_INCLUDED_ */
+#endif /* _NGX_HTTP_DSEM_LOCATE_H_INCLUDED_ */
