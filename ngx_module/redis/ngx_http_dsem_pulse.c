@@ -14,8 +14,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_deadline.h"
-#include "ngx_http_dsem_pulse.h"
 
 
 /* ms for which a reply proves that the next one will come */

@@ -17,10 +17,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
-#include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"

@@ -10,10 +10,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_scripts.h"
+#include "ngx_http_dsem_settings.h"
 
 
 typedef struct ngx_http_dsem_redis_s  ngx_http_dsem_redis_t;
