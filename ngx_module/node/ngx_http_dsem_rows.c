@@ -51,7 +51,6 @@ static ngx_http_dsem_row_t *ngx_http_dsem_rows_crowded(
     ngx_http_dsem_rows_t *rows, uint32_t hash);
 static ngx_http_dsem_row_t *ngx_http_dsem_rows_oldest(
     ngx_http_dsem_rows_t *rows);
-static ngx_int_t ngx_http_dsem_rows_take(ngx_http_dsem_row_t *row);
 static ngx_int_t ngx_http_dsem_rows_rename(ngx_http_dsem_rows_t *rows,
     ngx_http_dsem_row_t *row, ngx_str_t *name, uint32_t hash);
 static void ngx_http_dsem_rows_clear(ngx_http_dsem_rows_t *rows,
@@ -178,6 +177,7 @@ static ngx_http_dsem_row_t *
 ngx_http_dsem_rows_create(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
     uint32_t hash, ngx_atomic_uint_t *version)
 {
+    ngx_atomic_uint_t     age;
     ngx_http_dsem_row_t  *row;
 
     if (name->len == 0 || name->len > NGX_HTTP_DSEM_MAX_NAME) {
@@ -190,7 +190,19 @@ ngx_http_dsem_rows_create(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
         row = ngx_http_dsem_rows_oldest(rows);
     }
 
-    if (row == NULL || ngx_http_dsem_rows_take(row) != NGX_OK) {
+    if (row == NULL || !ngx_http_dsem_row_own(row)) {
+        return NULL;
+    }
+
+    /* the clock of its last user may be a little ahead */
+
+    age = ngx_http_dsem_rows_time() - row->used;
+
+    if (row->len
+        && (age < NGX_HTTP_DSEM_ROWS_GRACE
+            || age > (ngx_atomic_uint_t) -NGX_HTTP_DSEM_ROWS_GRACE))
+    {
+        ngx_http_dsem_row_disown(row);
         return NULL;
     }
 
@@ -286,33 +298,6 @@ ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *best)
     return best == NULL
            || row->len == 0
            || (ngx_atomic_int_t) (row->used - best->used) < 0;
-}
-
-
-/* NGX_DECLINED: it has an owner, or was used lately */
-
-static ngx_int_t
-ngx_http_dsem_rows_take(ngx_http_dsem_row_t *row)
-{
-    ngx_atomic_uint_t  age;
-
-    if (!ngx_http_dsem_row_own(row)) {
-        return NGX_DECLINED;
-    }
-
-    /* the clock of its last user may be a little ahead */
-
-    age = ngx_http_dsem_rows_time() - row->used;
-
-    if (row->len
-        && (age < NGX_HTTP_DSEM_ROWS_GRACE
-            || age > (ngx_atomic_uint_t) -NGX_HTTP_DSEM_ROWS_GRACE))
-    {
-        ngx_http_dsem_row_disown(row);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
 }
 
 

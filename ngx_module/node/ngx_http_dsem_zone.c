@@ -94,8 +94,6 @@ typedef struct {
 
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
     ngx_http_dsem_zone_t *zone, uint64_t space);
-static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_evict(
-    ngx_http_dsem_zone_t *zone, uint64_t space, ngx_atomic_uint_t process);
 static ngx_uint_t ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry,
     ngx_str_t *session);
 static ngx_int_t ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
@@ -106,8 +104,6 @@ static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
 static ngx_uint_t ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone,
     uint64_t space, ngx_uint_t dead);
-static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
-    uint64_t space, ngx_msec_t heartbeat, ngx_str_t *session);
 
 
 /* a reload keeps the entries and the counters */
@@ -287,7 +283,7 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
 {
     ngx_uint_t                   i;
     ngx_atomic_uint_t            process;
-    ngx_http_dsem_zone_entry_t  *entry;
+    ngx_http_dsem_zone_entry_t   copy, *entry;
 
     process = ngx_http_dsem_process_number();
 
@@ -302,33 +298,9 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
         }
     }
 
-    entry = process ? ngx_http_dsem_zone_evict(zone, space, process) : NULL;
-    if (entry) {
-        return entry;
-    }
+    /* that of a dead process in another space: its lease ends there */
 
-    if (ngx_atomic_cmp_set(&zone->full, 0, 1)) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: zone full (%ui sessions), permits of killed "
-                      "workers may be released only when their leases "
-                      "expire, increase \"dsem_zone_size\"",
-                      zone->nentries);
-    }
-
-    return NULL;
-}
-
-
-/* that of a dead process in another space: its lease ends there */
-
-static ngx_http_dsem_zone_entry_t *
-ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space,
-    ngx_atomic_uint_t process)
-{
-    ngx_uint_t                   i;
-    ngx_http_dsem_zone_entry_t   copy, *entry;
-
-    for (i = 0; i < zone->nentries; i++) {
+    for (i = 0; i < zone->nentries && process; i++) {
         entry = &zone->entries[i];
 
         if (ngx_http_dsem_zone_copy(entry, &copy) == NGX_OK
@@ -339,6 +311,14 @@ ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space,
         {
             return entry;
         }
+    }
+
+    if (ngx_atomic_cmp_set(&zone->full, 0, 1)) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: zone full (%ui sessions), permits of killed "
+                      "workers may be released only when their leases "
+                      "expire, increase \"dsem_zone_size\"",
+                      zone->nentries);
     }
 
     return NULL;
@@ -479,18 +459,41 @@ ngx_int_t
 ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session)
 {
+    ngx_atomic_uint_t            owner;
     ngx_http_dsem_zone_t        *zone;
-    ngx_http_dsem_zone_entry_t  *entry;
+    ngx_http_dsem_zone_entry_t   copy, *entry;
 
     zone = shm_zone->data;
 
     while (*next < zone->used) {
         entry = &zone->entries[(*next)++];
 
-        if (entry->owner
-            && ngx_http_dsem_zone_take(entry, space, heartbeat, session)
-               == NGX_OK)
+        if (entry->owner == 0) {
+            continue;
+        }
+
+        if (ngx_http_dsem_zone_copy(entry, &copy) != NGX_OK) {
+            owner = entry->owner;
+
+            /* its process died before it gave the entry a number */
+
+            if (owner
+                && !ngx_http_dsem_process_alive(owner)
+                && entry->number == 0)
+            {
+                (void) ngx_atomic_cmp_set(&entry->owner, owner, 0);
+            }
+
+            continue;
+        }
+
+        if (copy.space == space
+            && !ngx_http_dsem_process_alive(copy.owner)
+            && ngx_http_dsem_zone_due(&entry->asked, heartbeat))
         {
+            session->len = copy.len;
+            ngx_memcpy(session->data, copy.session, copy.len);
+
             return NGX_OK;
         }
     }
@@ -543,42 +546,6 @@ ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
     }
 
     return 0;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, uint64_t space,
-    ngx_msec_t heartbeat, ngx_str_t *session)
-{
-    ngx_atomic_uint_t           owner;
-    ngx_http_dsem_zone_entry_t  copy;
-
-    if (ngx_http_dsem_zone_copy(entry, &copy) != NGX_OK) {
-        owner = entry->owner;
-
-        /* its process died before it gave the entry a number */
-
-        if (owner
-            && !ngx_http_dsem_process_alive(owner)
-            && entry->number == 0)
-        {
-            (void) ngx_atomic_cmp_set(&entry->owner, owner, 0);
-        }
-
-        return NGX_DECLINED;
-    }
-
-    if (copy.space != space
-        || ngx_http_dsem_process_alive(copy.owner)
-        || !ngx_http_dsem_zone_due(&entry->asked, heartbeat))
-    {
-        return NGX_DECLINED;
-    }
-
-    session->len = copy.len;
-    ngx_memcpy(session->data, copy.session, copy.len);
-
-    return NGX_OK;
 }
 
 
