@@ -70,8 +70,6 @@ static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync,
     ngx_int_t over);
-static void ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
-    ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync,
     int64_t *value);
 static ngx_int_t ngx_http_dsem_sync_reply_asks(ngx_http_dsem_sync_t *sync,
@@ -348,7 +346,22 @@ ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     if (account->admitted == 0) {
-        ngx_http_dsem_sync_reply_excess(account, limit, over);
+
+        /*
+         * What may be out above the configured limit without a fault: permits
+         * of before the limit was lowered, and those of a raised one, of an
+         * order that is lost with the state.
+         */
+
+        account->excess = ngx_max(over, 0);
+
+        limit -= ngx_http_dsem_account_limit(account);
+
+        if (limit > 0) {
+            account->excess += account->servers
+                               ? limit * (ngx_int_t) account->servers->n
+                               : limit;
+        }
     }
 
     if (values[NGX_HTTP_DSEM_SYNC_RECOVERY]) {
@@ -393,27 +406,6 @@ ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync, ngx_int_t over)
                                   "requests were admitted while redis was "
                                   "unavailable");
     account->admitted = 0;
-}
-
-
-/*
- * What may be out above the configured limit without a fault: permits of before
- * the limit was lowered, and those of a raised one, of an order that is lost
- * with the state.
- */
-
-static void
-ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
-    ngx_int_t limit, ngx_int_t over)
-{
-    account->excess = ngx_max(over, 0);
-
-    limit -= ngx_http_dsem_account_limit(account);
-
-    if (limit > 0) {
-        account->excess += account->servers
-                           ? limit * (ngx_int_t) account->servers->n : limit;
-    }
 }
 
 
