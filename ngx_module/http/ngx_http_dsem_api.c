@@ -69,8 +69,6 @@ static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_page(ngx_http_request_t *r,
     ngx_str_t *name);
-static ngx_int_t ngx_http_dsem_api_page_nonce(ngx_http_request_t *r,
-    ngx_str_t *nonce);
 static ngx_int_t ngx_http_dsem_api_page_headers(ngx_http_request_t *r,
     ngx_str_t *nonce);
 static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
@@ -426,9 +424,7 @@ ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name)
     ngx_str_t                 nonce, *piece;
     ngx_http_dsem_api_text_t  text;
 
-    if (ngx_http_dsem_api_page_nonce(r, &nonce) != NGX_OK
-        || ngx_http_dsem_api_page_headers(r, &nonce) != NGX_OK)
-    {
+    if (ngx_http_dsem_api_page_headers(r, &nonce) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -448,10 +444,20 @@ ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name)
 }
 
 
+/* a new nonce, and the headers that let run what has it */
+
 static ngx_int_t
-ngx_http_dsem_api_page_nonce(ngx_http_request_t *r, ngx_str_t *nonce)
+ngx_http_dsem_api_page_headers(ngx_http_request_t *r, ngx_str_t *nonce)
 {
-    u_char  bytes[NGX_HTTP_DSEM_NONCE_LEN];
+    u_char     *p, bytes[NGX_HTTP_DSEM_NONCE_LEN];
+    ngx_str_t   policy;
+
+    static ngx_str_t  referrer = ngx_string("no-referrer");
+
+    static char  format[] =
+        "default-src 'none'; script-src 'nonce-%V'; style-src 'nonce-%V'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'";
 
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
         ngx_log_error(NGX_LOG_ALERT, r->connection->log, ngx_errno,
@@ -467,23 +473,6 @@ ngx_http_dsem_api_page_nonce(ngx_http_request_t *r, ngx_str_t *nonce)
     }
 
     (void) ngx_hex_dump(nonce->data, bytes, sizeof(bytes));
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_page_headers(ngx_http_request_t *r, ngx_str_t *nonce)
-{
-    u_char     *p;
-    ngx_str_t   policy;
-
-    static ngx_str_t  referrer = ngx_string("no-referrer");
-
-    static char  format[] =
-        "default-src 'none'; script-src 'nonce-%V'; style-src 'nonce-%V'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'";
 
     p = ngx_pnalloc(r->pool, sizeof(format) + 2 * nonce->len);
     if (p == NULL) {

@@ -38,7 +38,6 @@
 
 static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_metrics_other(ngx_http_dsem_metrics_t *metrics);
-static void ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
     off_t size);
 static ngx_int_t ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_t *metrics,
@@ -308,10 +307,6 @@ ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
         metrics->metric = ngx_http_dsem_metrics;
 
         ngx_http_dsem_metrics_other(metrics);
-
-        if (!metrics->full) {
-            ngx_http_dsem_metrics_fold(&list->figures);
-        }
     }
 
     size = ngx_http_dsem_api_text_len(&list->text);
@@ -342,32 +337,29 @@ ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
 static void
 ngx_http_dsem_metrics_other(ngx_http_dsem_metrics_t *metrics)
 {
-    ngx_uint_t                        n, k;
-    ngx_http_dsem_counters_reader_t  *reader;
+    ngx_uint_t                    i, n, k;
+    ngx_http_dsem_figures_t      *other;
+    ngx_http_dsem_api_row_t      *row;
+    ngx_http_dsem_api_figures_t  *figures;
 
-    reader = &metrics->list.figures.reader;
+    figures = &metrics->list.figures;
+    other = &figures->reader.other;
 
     /* histograms that are added up are those of all names */
 
     n = metrics->full ? NGX_HTTP_DSEM_NVALUES : NGX_HTTP_DSEM_NCOUNTS;
 
     for (k = 0; k < n; k++) {
-        reader->other.values[k] -= reader->hidden[k];
+        other->values[k] -= figures->reader.hidden[k];
     }
-}
 
+    if (metrics->full) {
+        return;
+    }
 
-/* histograms of names from variables are those of the other names */
-
-static void
-ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures)
-{
-    ngx_uint_t                i, k;
-    ngx_http_dsem_figures_t  *other;
-    ngx_http_dsem_api_row_t  *row;
+    /* histograms of names from variables are those of the other names */
 
     row = figures->rows.elts;
-    other = &figures->reader.other;
 
     for (i = 0; i < figures->rows.nelts; i++) {
 

@@ -33,7 +33,6 @@ typedef struct {
 } ngx_http_dsem_spare_ctxs_t;
 
 
-static ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_alloc(ngx_log_t *log);
 static void ngx_http_dsem_ctx_cleanup(void *data);
 static ngx_http_dsem_claim_t *ngx_http_dsem_ctx_holds(
     ngx_http_dsem_ctx_t *ctx);
@@ -75,8 +74,9 @@ ngx_http_dsem_ctx_find(ngx_http_request_t *r)
 ngx_http_dsem_ctx_t *
 ngx_http_dsem_ctx_get(ngx_http_request_t *r)
 {
-    ngx_pool_cleanup_t   *cln;
-    ngx_http_dsem_ctx_t  *ctx;
+    ngx_pool_cleanup_t          *cln;
+    ngx_http_dsem_ctx_t         *ctx;
+    ngx_http_dsem_spare_ctxs_t  *spare;
 
     ctx = ngx_http_dsem_ctx_find(r);
 
@@ -89,26 +89,6 @@ ngx_http_dsem_ctx_get(ngx_http_request_t *r)
         return NULL;
     }
 
-    ctx = ngx_http_dsem_ctx_alloc(r->connection->log);
-    if (ctx == NULL) {
-        return NULL;
-    }
-
-    ctx->request = r;
-
-    cln->handler = ngx_http_dsem_ctx_cleanup;
-    cln->data = ctx;
-
-    return ctx;
-}
-
-
-static ngx_http_dsem_ctx_t *
-ngx_http_dsem_ctx_alloc(ngx_log_t *log)
-{
-    ngx_http_dsem_ctx_t         *ctx;
-    ngx_http_dsem_spare_ctxs_t  *spare;
-
     spare = &ngx_http_dsem_spare_ctxs;
     ctx = spare->first;
 
@@ -117,7 +97,7 @@ ngx_http_dsem_ctx_alloc(ngx_log_t *log)
         spare->n--;
 
     } else {
-        ctx = ngx_calloc(sizeof(ngx_http_dsem_ctx_t), log);
+        ctx = ngx_calloc(sizeof(ngx_http_dsem_ctx_t), r->connection->log);
         if (ctx == NULL) {
             return NULL;
         }
@@ -126,6 +106,10 @@ ngx_http_dsem_ctx_alloc(ngx_log_t *log)
     ngx_memzero(ctx, offsetof(ngx_http_dsem_ctx_t, timer));
 
     ctx->released = 1;
+    ctx->request = r;
+
+    cln->handler = ngx_http_dsem_ctx_cleanup;
+    cln->data = ctx;
 
     return ctx;
 }

@@ -39,8 +39,6 @@ static void ngx_http_dsem_filter_hook(ngx_http_dsem_ctx_t *ctx,
     ngx_http_upstream_t *u);
 static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
-static void ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_upstream_t *u);
 static void ngx_http_dsem_filter_end(ngx_http_dsem_ctx_t *ctx,
     ngx_http_upstream_t *u);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
@@ -148,7 +146,7 @@ ngx_http_dsem_filter_hook(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
 static void
 ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
 {
-    ngx_uint_t            releases;
+    ngx_uint_t            i, releases;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_filter_ctx(r);
@@ -173,32 +171,24 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
         ctx->failed = 1;
     }
 
-    if (releases) {
-        ngx_http_dsem_filter_spend(ctx, r->upstream);
-        ngx_http_dsem_filter_end(ctx, r->upstream);
-    }
-}
-
-
-/*
- * The answer counts as a failure of its server: no permit stays for the next
- * request there.  The pool has not been called for the end of the try yet.
- */
-
-static void
-ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
-{
-    ngx_uint_t  i;
-
-    if (!ngx_http_dsem_pool_failed(u)) {
+    if (!releases) {
         return;
     }
 
-    for (i = 0; i < ctx->nclaims; i++) {
-        if (ctx->claims[i].busy == u) {
-            ctx->claims[i].spent = 1;
+    /*
+     * a failure of its server: no permit stays for the next request there; the
+     * pool has not been called for the end of the try yet
+     */
+
+    if (ngx_http_dsem_pool_failed(r->upstream)) {
+        for (i = 0; i < ctx->nclaims; i++) {
+            if (ctx->claims[i].busy == r->upstream) {
+                ctx->claims[i].spent = 1;
+            }
         }
     }
+
+    ngx_http_dsem_filter_end(ctx, r->upstream);
 }
 
 

@@ -65,7 +65,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_hold_error(ngx_http_request_t *r,
     ngx_int_t code);
-static ngx_int_t ngx_http_dsem_hold_preferred(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_hold_seconds(u_char *p, u_char *last);
 static u_char *ngx_http_dsem_hold_blanks(u_char *p, u_char *last);
 static void ngx_http_dsem_hold_start(ngx_http_request_t *r);
@@ -164,15 +163,24 @@ ngx_msec_t
 ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
 {
-    ngx_int_t   seconds;
-    ngx_uint_t  i;
+    ngx_int_t    seconds;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
 
     /* HEAD, PUT: a request that will hold nothing takes no place */
 
-    seconds = (r->method & (NGX_HTTP_GET|NGX_HTTP_POST))
-              ? ngx_http_dsem_hold_preferred(r) : 0;
+    seconds = (r->method & (NGX_HTTP_GET|NGX_HTTP_POST)) ? NGX_DECLINED : 0;
+
+    for (i = 0; seconds == NGX_DECLINED; i++) {
+        value = ngx_http_dsem_answer_sent(r, "Prefer", i);
+
+        seconds = value ? ngx_http_dsem_hold_seconds(value->data,
+                                                     value->data + value->len)
+                        : NGX_ERROR;
+    }
 
     if (seconds == NGX_ERROR) {
+        /* it says nothing, or nothing that can be read */
         return 0;
     }
 
@@ -186,32 +194,6 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     }
 
     return NGX_HTTP_DSEM_HOLD_REPLY;
-}
-
-
-/* NGX_ERROR: it says nothing, or nothing that can be read */
-
-static ngx_int_t
-ngx_http_dsem_hold_preferred(ngx_http_request_t *r)
-{
-    ngx_int_t    seconds;
-    ngx_str_t   *value;
-    ngx_uint_t   i;
-
-    for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_answer_sent(r, "Prefer", i);
-
-        if (value == NULL) {
-            return NGX_ERROR;
-        }
-
-        seconds = ngx_http_dsem_hold_seconds(value->data,
-                                             value->data + value->len);
-
-        if (seconds != NGX_DECLINED) {
-            return seconds;
-        }
-    }
 }
 
 
