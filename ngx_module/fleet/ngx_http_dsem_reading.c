@@ -22,7 +22,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_reading.h"
-#include "ngx_http_dsem_roster.h"
 #include "ngx_http_dsem_shards.h"
 
 

@@ -1,6 +1,7 @@
 
 /*
- * One reading for the survey: names and figures asked of the shards, once.
+ * One reading for the survey: names and figures asked of the shards, once; and
+ * the roster: the names.
  */
 
 
@@ -67,6 +68,16 @@ void ngx_http_dsem_reading_stop(ngx_http_dsem_reading_t *reading);
 /* a reading that is not awaited keeps no worker that exits */
 void ngx_http_dsem_reading_await(ngx_http_dsem_reading_t *reading,
     ngx_uint_t awaited);
+
+/* roster: names of semaphores, for a survey */
+void ngx_http_dsem_roster_init(void);
+void ngx_http_dsem_roster_free(void);
+
+ngx_str_t *ngx_http_dsem_roster_cursor(ngx_uint_t shard);
+ngx_uint_t ngx_http_dsem_roster_more(ngx_uint_t shard);
+ngx_int_t ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text);
+ngx_int_t ngx_http_dsem_roster_add(ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t nshards);
 
 
 #endif /* _NGX_HTTP_DSEM_READING_H_INCLUDED_ */

@@ -19,7 +19,7 @@
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_monotonic.h"
-#include "ngx_http_dsem_roster.h"
+#include "ngx_http_dsem_reading.h"
 #include "ngx_http_dsem_text.h"
 
 
