@@ -57,8 +57,6 @@
 
 static ngx_http_dsem_fair_key_t *ngx_http_dsem_fair_find(
     ngx_http_dsem_fair_t *fair, ngx_str_t *name, uint32_t hash);
-static ngx_http_dsem_fair_key_t *ngx_http_dsem_fair_add(
-    ngx_http_dsem_fair_t *fair, ngx_str_t *name, uint32_t hash);
 static void ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair,
     ngx_uint_t left);
 static void ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
@@ -135,28 +133,44 @@ void
 ngx_http_dsem_fair_join(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_str_t *key)
 {
-    u_char     buf[NGX_HTTP_DSEM_FAIR_NAME_LEN];
-    uint32_t   hash;
-    ngx_str_t  name;
+    u_char                     buf[NGX_HTTP_DSEM_FAIR_NAME_LEN];
+    uint32_t                   hash;
+    ngx_str_t                  name;
+    ngx_http_dsem_fair_key_t  *k;
 
     hash = ngx_http_dsem_fair_compose(buf, class, key, &name);
 
-    tag->key = ngx_http_dsem_fair_find(fair, &name, hash);
+    k = ngx_http_dsem_fair_find(fair, &name, hash);
 
-    if (tag->key == NULL) {
-        tag->key = ngx_http_dsem_fair_add(fair, &name, hash);
+    if (k == NULL) {
+        ngx_http_dsem_fair_trim(fair, NGX_HTTP_DSEM_FAIR_KEYS - 1);
 
-        if (tag->key == NULL) {
+        k = ngx_alloc(sizeof(ngx_http_dsem_fair_key_t) + name.len,
+                      ngx_cycle->log);
+        if (k == NULL) {
+            tag->key = NULL;
             return;
         }
 
-    } else if (tag->key->tickets == 0) {
-        ngx_queue_remove(&tag->key->queue);
+        ngx_memzero(k, sizeof(ngx_http_dsem_fair_key_t));
+
+        k->node.node.key = hash;
+        k->node.str.len = name.len;
+        k->node.str.data = (u_char *) k + sizeof(ngx_http_dsem_fair_key_t);
+        ngx_memcpy(k->node.str.data, name.data, name.len);
+
+        ngx_rbtree_insert(&fair->keys, &k->node.node);
+        fair->nkeys++;
+
+    } else if (k->tickets == 0) {
+        ngx_queue_remove(&k->queue);
     }
 
-    if (tag->key->tickets++ == 0) {
-        ngx_queue_insert_tail(&fair->used, &tag->key->queue);
+    if (k->tickets++ == 0) {
+        ngx_queue_insert_tail(&fair->used, &k->queue);
     }
+
+    tag->key = k;
 }
 
 
@@ -210,34 +224,6 @@ ngx_http_dsem_fair_find(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
 
     return (ngx_http_dsem_fair_key_t *)
                   ((u_char *) node - offsetof(ngx_http_dsem_fair_key_t, node));
-}
-
-
-static ngx_http_dsem_fair_key_t *
-ngx_http_dsem_fair_add(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
-    uint32_t hash)
-{
-    ngx_http_dsem_fair_key_t  *key;
-
-    ngx_http_dsem_fair_trim(fair, NGX_HTTP_DSEM_FAIR_KEYS - 1);
-
-    key = ngx_alloc(sizeof(ngx_http_dsem_fair_key_t) + name->len,
-                    ngx_cycle->log);
-    if (key == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(key, sizeof(ngx_http_dsem_fair_key_t));
-
-    key->node.node.key = hash;
-    key->node.str.len = name->len;
-    key->node.str.data = (u_char *) key + sizeof(ngx_http_dsem_fair_key_t);
-    ngx_memcpy(key->node.str.data, name->data, name->len);
-
-    ngx_rbtree_insert(&fair->keys, &key->node.node);
-    fair->nkeys++;
-
-    return key;
 }
 
 
