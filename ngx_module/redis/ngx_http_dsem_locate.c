@@ -133,8 +133,6 @@ static void ngx_http_dsem_locate_query_handler(ngx_http_dsem_query_t *query,
 static void ngx_http_dsem_locate_located(ngx_http_dsem_query_t *query);
 static void ngx_http_dsem_locate_follow(ngx_http_dsem_query_t *query,
     const char *error);
-static void ngx_http_dsem_locate_lost(ngx_http_dsem_query_t *query,
-    const char *reason, ngx_uint_t useless);
 static void ngx_http_dsem_locate_set_reason(ngx_http_dsem_query_t *query,
     const char *reason);
 static void ngx_http_dsem_locate_found(ngx_http_dsem_locate_t *locate);
@@ -556,21 +554,40 @@ static void
 ngx_http_dsem_locate_query_handler(ngx_http_dsem_query_t *query,
     ngx_http_dsem_query_result_e result, const char *text)
 {
-    switch (result) {
+    ngx_uint_t               useless;
+    ngx_http_dsem_locate_t  *locate;
 
-    case NGX_HTTP_DSEM_QUERY_NAMED:
+    if (result == NGX_HTTP_DSEM_QUERY_NAMED) {
         ngx_http_dsem_locate_located(query);
-        break;
+        return;
+    }
 
-    case NGX_HTTP_DSEM_QUERY_ERROR:
+    if (result == NGX_HTTP_DSEM_QUERY_ERROR) {
         ngx_http_dsem_locate_follow(query, text);
-        break;
+        return;
+    }
 
-    case NGX_HTTP_DSEM_QUERY_USELESS:
-    case NGX_HTTP_DSEM_QUERY_LOST:
-        ngx_http_dsem_locate_lost(query, text,
-                                  result == NGX_HTTP_DSEM_QUERY_USELESS);
-        break;
+    /* the connection is lost or useless; the next candidate is asked */
+
+    locate = query->question->data;
+    useless = (result == NGX_HTTP_DSEM_QUERY_USELESS);
+
+    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem %s %V lost: %s",
+                   locate->mode->stays ? "sentinel" : "node",
+                   &query->candidate->at.addr.name, text);
+
+    /* what a sentinel has replied says more than that another is down */
+
+    if (locate->asking && (useless || !locate->replied)) {
+        locate->replied |= (useless && locate->mode->stays);
+        ngx_http_dsem_locate_set_reason(query, text);
+    }
+
+    ngx_http_dsem_query_close(query);
+
+    if (locate->asking) {
+        ngx_http_dsem_locate_next(locate);
     }
 }
 
@@ -679,36 +696,6 @@ ngx_http_dsem_locate_follow(ngx_http_dsem_query_t *query, const char *error)
     }
 
     ngx_http_dsem_locate_ask(locate, candidate);
-}
-
-
-/* the connection is lost or useless; the next candidate is asked */
-
-static void
-ngx_http_dsem_locate_lost(ngx_http_dsem_query_t *query, const char *reason,
-    ngx_uint_t useless)
-{
-    ngx_http_dsem_locate_t  *locate;
-
-    locate = query->question->data;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
-                   "dsem %s %V lost: %s",
-                   locate->mode->stays ? "sentinel" : "node",
-                   &query->candidate->at.addr.name, reason);
-
-    /* what a sentinel has replied says more than that another is down */
-
-    if (locate->asking && (useless || !locate->replied)) {
-        locate->replied |= (useless && locate->mode->stays);
-        ngx_http_dsem_locate_set_reason(query, reason);
-    }
-
-    ngx_http_dsem_query_close(query);
-
-    if (locate->asking) {
-        ngx_http_dsem_locate_next(locate);
-    }
 }
 
 
