@@ -21,6 +21,8 @@ package Dsem::Auto;
 use warnings;
 use strict;
 
+use List::Util qw(reduce);
+
 sub new {
     my ($class, $scripts, $name, $sessions, %arg) = @_;
     return bless {
@@ -45,7 +47,7 @@ sub found { $_[0]{scripts}->state->lowest_limit($_[0]{name}) }
 sub step {
     my ($self) = @_;
     my $next = $self->{next};
-    my ($i) = sort { $next->[$a] <=> $next->[$b] } 0 .. $#$next;
+    my $i = reduce { $next->[$b] < $next->[$a] ? $b : $a } 0 .. $#$next;
     my $limit = $self->{scripts}->state->advance_and_look(
         $next->[$i] - $self->{time}, $self->{name});
     if (int($self->{time} / 1000) != int($next->[$i] / 1000)) {
