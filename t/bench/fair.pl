@@ -51,11 +51,13 @@ print STDERR ' ' x 40, "\r" if -t STDERR;
 tenants();
 $fair->end;
 my %play = plays(Bench::FairPlays->new($stage, 2500 * $opt{seconds}));
-# of the sessions of 3 nodes with 2 workers, and of one
-my ($sync, $single) = map { Bench::FairSync->new($stage, 1000, $_) } 6, 1;
 # fewer beside short measurements
-for (1 .. ceil(10 * $opt{rounds} * min(1, $opt{seconds} / 6))) {
-    $_->round for $sync, $single;
+my $short = min(1, $opt{seconds} / 6);
+# of the sessions of 3 nodes with 2 workers, and of one
+my ($sync, $single) =
+    map { Bench::FairSync->new($stage, ceil(1000 * $short), $_) } 6, 1;
+for (1 .. ceil(10 * $opt{rounds} * $short)) {
+    $_->round(ceil(500 * $short)) for $sync, $single;
 }
 aims();
 

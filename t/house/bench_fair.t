@@ -43,7 +43,8 @@ $stage->redis(Bench::World::redis_args());
 for my $sessions (6, 1) {
     my $sync = Bench::FairSync->new($stage, 50, $sessions);
     for my $round (1 .. 3) {
-        $sync->round;
+        # each key twice
+        $sync->round(100);
         my @states = $sync->states;
         is_deeply \@states, [ ([12, 50]) x @states ],
             "all out, all waiting, $sessions, $round";

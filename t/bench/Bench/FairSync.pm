@@ -18,8 +18,7 @@ use Bench::Edition;
 use Bench::Stats qw(median ratios);
 use Bench::World;
 
-use constant { LIMIT => 12, COST => 50_000, CALLS => 500,
-    NEW => 1_000_000 };
+use constant { LIMIT => 12, COST => 50_000, NEW => 1_000_000 };
 
 # waiting: tickets; sessions: their number
 sub new {
@@ -70,16 +69,17 @@ sub commands {
     } 1 .. $n;
 }
 
+# So many syncs of each side.
 sub round {
-    my ($self) = @_;
+    my ($self, $n) = @_;
     for my $side (@{ $self->{sides} }) {
         my $world = $side->{world};
-        my @commands = commands($side, 1, CALLS);
+        my @commands = commands($side, 1, $n);
         $world->wake;
         $world->{redis}->cmd(qw(CONFIG RESETSTAT));
         $world->send(@commands);
         my ($calls, $us) = $world->script_calls;
-        croak "$calls calls of " . CALLS if $calls != CALLS;
+        croak "$calls calls of $n" if $calls != $n;
         push @{ $side->{us} }, $us / $calls;
     }
 }
