@@ -424,9 +424,10 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     }
 
     if (peer->claim && peer->claim->ends && peer->claim->ticket
-        && pc->tries == 0)
+        && pc->tries == 0 && !(pc->cached && (state & NGX_PEER_FAILED)))
     {
-        /* what else had it has ended before, and there is no other try */
+        /* what else had it has ended before, and there is no other try: nginx
+         * makes one more after an error of a cached connection */
         ngx_http_dsem_ctx_release_all(peer->ctx);
     }
 }
@@ -435,7 +436,8 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
 /*
  * Answers that "..._next_upstream" takes for failed tries: nginx reads it only
  * where another try may follow, and here none does.  The header is that of the
- * cache where a stale page has taken the place of the answer.
+ * cache where a stale page has taken the place of the answer; the status is
+ * that of early hints where there were some.
  */
 
 ngx_uint_t
@@ -457,6 +459,11 @@ ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
     status = u->state ? u->state->status : 0;
 
     if (status < NGX_HTTP_OK) {
+#if (NGX_HTTP_CACHE)
+        if (u->cache_status == NGX_HTTP_CACHE_STALE) {
+            return 1;
+        }
+#endif
         status = u->headers_in.status_n;
     }
 
