@@ -459,11 +459,6 @@ ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
     status = u->state ? u->state->status : 0;
 
     if (status < NGX_HTTP_OK) {
-#if (NGX_HTTP_CACHE)
-        if (u->cache_status == NGX_HTTP_CACHE_STALE) {
-            return 1;
-        }
-#endif
         status = u->headers_in.status_n;
     }
 

@@ -167,7 +167,7 @@ ngx_http_dsem_result_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
 
     state = ngx_http_dsem_result_state(r, claim->states, &time);
 
-    if (state == NULL || state->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
+    if (state == NULL || r->upstream->upgrade) {
         return;
     }
 
