@@ -27,7 +27,7 @@ my %text;
 my ($client, $scripts, $small) = of_redis($t->redis);
 my $long = $ENV{DSEM_LONG};
 my $steps = $long ? 600 : 120;
-my @seeds = $long ? 1 .. 400 : 1 .. 2;
+my @seeds = $long ? 1 .. 400 : 1;
 my @small_seeds = $long ? 1 .. 400 : 3;
 
 sub of_redis {
