@@ -150,7 +150,7 @@ ngx_http_dsem_result(ngx_http_dsem_claim_t *claim,
  * The last try decides whether it was an error: a status of 500 to 599 of the
  * upstream, a timeout, no connection, or a response that breaks off.  Responses
  * from the cache and of nginx itself are no samples; nor are upgraded
- * connections, which last as long as their clients like.
+ * connections and tunnels, which last as long as their clients like.
  *
  * claim    it has a ticket
  * failed   the upstream has, after the header
