@@ -61,9 +61,10 @@ sub reap {
 # the process that keeps the connection of a job, if it has not ended
 sub curl {
     my ($pid) = @_;
-    my ($path) = glob $t->dir . "/job$running{$pid}/*/curl" or return;
+    my ($path) = glob $t->dir . "/job$running{$pid}/*/processes" or return;
     open my $in, '<', $path or return;
-    return readline($in) + 0;
+    my ($curl) = split ' ', readline($in) // '';
+    return $curl;
 }
 
 # each of them at least once

@@ -15,7 +15,6 @@ BEGIN {
 }
 
 use lib 't/lib';
-use File::Path qw(remove_tree);
 use File::Temp qw(tempdir);
 
 use Dsem::Program qw(commands shells);
@@ -77,10 +76,11 @@ sub files {
     return @files;
 }
 
-sub file {
-    my ($path) = @_;
+# the numbers that it has noted, that of curl first
+sub noted {
+    my ($path) = glob "$tmp/tmp.*/processes" or return;
     open my $file, '<', $path or die "$path: $!";
-    return readline($file) + 0;
+    return map { /^(\d+) / ? $1 : () } readline $file;
 }
 
 sub lose {
@@ -95,7 +95,7 @@ for my $shell (shells()) {
     my $run = Dsem::Program->start($shell, '--lost=warn', $jobs, '--', 'sh',
         '-c', "echo in; while ! test -e $tmp/go; do sleep .05; done");
     is $run->line, "in\n", "$name: runs";
-    my $curl = file((files())[0] . '/curl');
+    my ($curl) = noted();
     lose();
     is $run->line, "dsem-run: the permit is lost\n", "$name: lost";
   SKIP: {
@@ -137,11 +137,14 @@ for my $shell (shells()) {
     my $holder = $node->hold('/jobs');
     $run = Dsem::Program->start($shell, '-w', 1, $jobs, '--', 'true');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
-    wait_for { grep { m{/silence\z} } glob "$tmp/tmp.*/*" } 15, 'its helper';
-    $curl = file((files())[0] . '/curl');
-    kill KILL => $run->pid, $curl;
+    wait_for { noted() == 2 } 15, 'its helper';
+    ($curl) = noted();
+    kill STOP => $run->pid;
+    kill KILL => $curl;
   SKIP: {
-        skip 'the number of curl is in use', 2 if !reused($curl);
+        skip 'the number of curl is in use', 3 if !reused($curl);
+        kill KILL => $run->pid;
+        eventually { !files() } "$name: the guard has ended";
         eventually {
             !grep { /dsem-run\x00-w\x001\x00\Q$jobs\E\x00/ } commands()
         } "$name: nothing is left";
@@ -149,8 +152,8 @@ for my $shell (shells()) {
         kill KILL => $curl;
         waitpid $curl, 0;
     }
+    kill KILL => $run->pid;
     waitpid $run->pid, 0;
-    remove_tree(files());
     $holder->close;
     eventually { !$t->state->held('jobs') } "$name: permit back";
 }

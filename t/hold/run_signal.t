@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# bin/dsem-run: a signal between "granted" and the command, while the helpers
-# start. The permit goes back, and no process stays behind.
+# bin/dsem-run: a signal before the command, while curl and the helpers start. The
+# permit goes back, and no process stays behind.
 
 use lib 't/lib';
 use File::Temp qw(tempdir);
@@ -25,8 +25,9 @@ my $jobs = $node->url('/jobs');
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
 my @command = ('perl', '-e', 'sleep 60; print "out\n"');
 
-# A "sed" that stands where the start of a process is read: of dsem-run by the
-# helpers' parent, of curl by the helper that later ends it.
+# A "sed" that stands when the start of a process is read for the nth time.
+my @starts = ('dsem-run, by the guard', 'curl', 'dsem-run, by the helper',
+    'the helper');
 
 sub file {
     my ($path, $text) = @_;
@@ -40,14 +41,17 @@ file("$tmp/bin/sed", <<"EOF_SED");
 #!/bin/sh
 for file; do :; done
 case \$file in
-/proc/self/*) at=own ;;
-/proc/*)      at=\$(cat "\${file%/stat}/comm") ;;
+/proc/*) read -r left < "$tmp/left" ;;
 esac
-if [ -e "$tmp/\$at" ]; then
-    rm "$tmp/\$at"
-    : > "$tmp/stands"
-    while [ -e "$tmp/stands" ]; do sleep .05; done
-fi
+if [ "\$left" ]; then
+    rm "$tmp/left"
+    if [ \$left -gt 0 ]; then
+        echo \$((left - 1)) > "$tmp/left"
+    else
+        : > "$tmp/stands"
+        while [ -e "$tmp/stands" ]; do sleep .05; done
+    fi
+fi 2> /dev/null
 PATH=\${PATH#*:} exec sed "\$@"
 EOF_SED
 chmod 0755, "$tmp/bin/sed" or die;
@@ -55,12 +59,12 @@ chmod 0755, "$tmp/bin/sed" or die;
 for my $shell (shells()) {
     my ($name) = $shell->[0] =~ m{(\w+)\z};
 
-    for my $case (map { [ $_, 'own' ], [ $_, 'curl' ] } qw(TERM KILL)) {
-        my ($signal, $at) = @$case;
-        my $what = "$name: $signal while the start of $at is read";
+    for my $case (map { [ TERM => $_ ], [ KILL => $_ ] } 0 .. $#starts) {
+        my ($signal, $nth) = @$case;
+        my $what = "$name: $signal while the start of $starts[$nth] is read";
 
         local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
-        file("$tmp/$at");
+        file("$tmp/left", $nth);
         my $run = Dsem::Program->start($shell, $jobs, '--', @command);
         wait_for { -e "$tmp/stands" } 30, 'sed to stand';
         kill $signal => $run->pid;
