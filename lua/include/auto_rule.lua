@@ -17,7 +17,7 @@
 -- A comparison ends when the mean of its pairs is farther from that bound
 -- than chance, the standard error, allows. It is known from the pairs, and
 -- before there are many from the scatter of the requests and of turns of the
--- same limit (spread). Each pair counts as much as CLIP of the distance at
+-- same limit (spread). Each pair counts as much as the distance at
 -- most. Where the other limit is better it is found, and the next step is
 -- longer; where it is not, the other direction is next, with a shorter step.
 -- Where neither is better the rule rests for some turns. Short steps need
@@ -77,7 +77,7 @@ local AUTO_FEWEST, AUTO_MOST, AUTO_LATENCIES = 8, 100, 4
 local AUTO_EACH = 20
 -- half of the distance is the most throughput / latency; more throughput
 -- counts a little more, but for a deep step, which may be far too deep
-local AUTO_WORTH, AUTO_WORTH_DEEP, AUTO_CLIP = 0.6, 0.5, 1
+local AUTO_WORTH, AUTO_WORTH_DEEP = 0.6, 0.5
 -- standard errors that decide; after one pair, as it may be chance
 local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
 -- limits below the first one, that are tried after the double with a new name:
@@ -115,8 +115,9 @@ local AUTO_ERROR = 50
 local AUTO_FAILED = { high = 50, low = 200 }
 -- ms after which fewer will do, and a limit that is not used is seen to be so;
 -- for which a limit that caused errors is not tried again; after a change that
--- are not judged, two latencies, at most
-local AUTO_MS = { longest = 10000, blame = 20000, settle = 120000 }
+-- are not judged, two latencies, at most; that requests that hang may add to a
+-- latency, at most
+local AUTO_MS = { longest = 10000, blame = 20000, settle = 120000, held = 2500 }
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
 -- distance of a session's usual time from that of the fleet that may be chance;
@@ -268,6 +269,17 @@ local function auto_wall(s)
         > AUTO_WALL * auto_scatter(s, error)
 end
 
+-- us for which a request has its permits: the latency, and more where some hang
+-- until a timeout, as permits in use and requests that end say. Another limit
+-- takes as long to show: the first requests to end are the quick ones.
+local function auto_held(s, now)
+    local mean = s.sum / math.max(1, s.count - s.errors)
+    if s.errors == 0 or not auto_needed(s, AUTO_REACHED) then return mean end
+    local each = s.found * (now - s.opened) / s.count
+        * s.sum / math.max(1, s.permits)
+    return math.max(mean, 1000 * math.min(each, AUTO_MS.held))
+end
+
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
@@ -290,7 +302,7 @@ local function auto_enough(s, now)
     end
     local longer = AUTO_LATENCIES * (1 + s.changed % 97 / 194)
     return s.errors * 2 > count and auto_fails(s)
-        or passed * 1000 * (count - s.errors) >= longer * s.sum
+        or passed * 1000 >= longer * auto_held(s, now)
 end
 
 -- Takes off the times of a sample how far the session is from the fleet, whose
@@ -616,7 +628,7 @@ local function auto_compare(s, min, max, now)
     local probe = s.mode == AUTO_MODE.probe
     if s.half == 0 then return auto_other(s, not probe, 1, now) end
     local distance = 10000 * math.log(s.tried / s.base)
-    local most, rise = AUTO_CLIP * math.abs(distance), s.trial - s.level
+    local most, rise = math.abs(distance), s.trial - s.level
     local first = auto_first(s)
     -- it has to be better than the first limit
     if first then distance = distance + auto_above(s.base, min, max) end
@@ -662,7 +674,7 @@ end
 -- The requests of a limit that is used and that causes no errors.
 local function auto_steady(s, min, max, now)
     local level, error = auto_level(s)
-    s.mean = math.max(1, math.floor(s.sum / (s.count - s.errors)))
+    s.mean = math.max(1, math.floor(auto_held(s, now)))
     s.latency = math.max(1, math.floor(math.exp(level / 10000)))
     level = math.floor(level)
     if s.floor == 0 or s.found <= min
