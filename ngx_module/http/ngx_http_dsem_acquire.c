@@ -41,8 +41,8 @@ static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_unasked(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
-static void ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static ngx_uint_t ngx_http_dsem_acquire_count(ngx_str_t *name,
+    ngx_uint_t passed);
 static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_status_e status);
 static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
@@ -305,11 +305,6 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_acquire_note(ctx, claim, answer);
     ngx_http_dsem_result_verdict(claim, answer);
 
-    if (answer->local || answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE)
-    {
-        ngx_http_dsem_acquire_count(ctx, claim, answer);
-    }
-
     switch (answer->verdict) {
 
     case NGX_HTTP_DSEM_VERDICT_WAITING:
@@ -431,27 +426,19 @@ ngx_http_dsem_acquire_unasked(ngx_http_dsem_ctx_t *ctx,
 }
 
 
-/* "dsem_on_error" decides: counted for the log, which has how often */
+/*
+ * A request is passed or refused without the Redis of this name: counted for
+ * the log.  0: that is available.
+ */
 
-static void
-ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
+static ngx_uint_t
+ngx_http_dsem_acquire_count(ngx_str_t *name, ngx_uint_t passed)
 {
-    ngx_uint_t              passed;
     ngx_http_dsem_redis_t  *redis;
 
-    redis = ngx_http_dsem_shards_session(&claim->ask.name)->redis;
+    redis = ngx_http_dsem_shards_session(name)->redis;
 
-    if (redis == NULL) {
-        return;
-    }
-
-    passed = ctx->conf->dry_run
-             || answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
-             || (answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE
-                 && ctx->conf->on_error == NGX_HTTP_DSEM_ON_ERROR_PASS);
-
-    ngx_http_dsem_redis_handled(redis, passed);
+    return redis && ngx_http_dsem_redis_handled(redis, passed);
 }
 
 
@@ -466,6 +453,10 @@ ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_ctx_release_all(ctx);
     ngx_http_dsem_refusal_log(ctx);
 
+    if (!ctx->invalid) {
+        (void) ngx_http_dsem_acquire_count(&ctx->name, ctx->dry_run);
+    }
+
     if (ctx->dry_run) {
         ngx_http_dsem_acquire_decide(ctx, NGX_DECLINED);
         return;
@@ -479,6 +470,8 @@ ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
 static void
 ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
 {
+    ngx_uint_t  i;
+
     ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
                    "dsem decided: %i, status:%d, waited:%M", rc,
                    (int) ctx->status, ngx_current_msec - ctx->started);
@@ -486,6 +479,16 @@ ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
     ctx->decided = 1;
     ctx->rc = rc;
     ctx->wait_time = ngx_current_msec - ctx->started;
+
+    if (ctx->status == NGX_HTTP_DSEM_STATUS_DEGRADED && !ctx->counted) {
+        ctx->counted = 1;
+
+        for (i = 0; i < ctx->nclaims; i++) {
+            if (ngx_http_dsem_acquire_count(&ctx->claims[i].ask.name, 1)) {
+                break;
+            }
+        }
+    }
 
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);

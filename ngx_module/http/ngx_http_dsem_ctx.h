@@ -74,6 +74,8 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    released:1; /* it holds nothing, and none of
                                                its events will come */
     unsigned                    decided:1;
+    unsigned                    counted:1;  /* passed in an outage, for the
+                                               log */
     unsigned                    refused:1;  /* its answer is a refusal */
     unsigned                    dry_run:1;  /* nothing was enforced */
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */

@@ -336,14 +336,16 @@ ngx_http_dsem_redis_unavailable(ngx_http_dsem_redis_t *redis)
 }
 
 
-/* a request was decided without Redis; counted for the log */
+/* a request was decided; counted for the log if Redis is unavailable */
 
-void
+ngx_uint_t
 ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis, ngx_uint_t passed)
 {
     if (redis->breaker.open) {
         ngx_http_dsem_breaker_handled(&redis->breaker, passed);
     }
+
+    return redis->breaker.open;
 }
 
 

@@ -59,7 +59,7 @@ void ngx_http_dsem_redis_drop(ngx_http_dsem_redis_t *redis,
     const char *reason);
 
 ngx_uint_t ngx_http_dsem_redis_unavailable(ngx_http_dsem_redis_t *redis);
-void ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis,
+ngx_uint_t ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis,
     ngx_uint_t passed);
 void ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
     ngx_uint_t published);

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
 # While Redis is unavailable the log repeats it every minute, as an error, with
-# the cause and the number of requests that dsem_on_error has passed and
-# refused since the last line. The monotonic clock of the host is moved.
+# the cause and the number of requests that were passed and refused without
+# Redis since the last line: each once, however many limits it has. The monotonic
+# clock of the host is moved.
 
 use lib 't/lib';
 use Dsem::Clock;
@@ -35,6 +36,33 @@ location /reject {
 }
 location /local {
     dsem local limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /two {
+    dsem x limit=1;
+    dsem y limit=1;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /both {
+    dsem free limit=1;
+    dsem local limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /again {
+    dsem again limit=1;
+    try_files /nowhere @again;
+}
+location @again {
+    dsem again limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /wait {
+    dsem wait limit=1 queue=5 timeout=50ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /invalid {
+    dsem invalid limit=$arg_limit;
     proxy_pass http://%%UPSTREAM%%;
 }
 location /dry {
@@ -74,12 +102,19 @@ is $node->get('/dry?t=1')->status, 200, 'dry run: passed';
 my $held = $node->begin('/local?hang=1');
 wait_for { $up->now == 1 } 15, 'local: one passed';
 is $node->get('/local?t=1')->status, 503, 'local: one refused';
-$held->close;
+is $node->get('/both?t=1')->status, 503, 'the second of two limits: refused';
+is $node->get('/two?t=1')->status, 200, 'two limits: passed';
+is $node->get('/again?t=1')->status, 200, 'redirected: passed';
+my $waited = $node->begin('/wait?hang=1');
+wait_for { $up->now == 2 } 15, 'a queue: one passed';
+is $node->get('/wait?t=1')->status, 503, 'a queue: one has waited in vain';
+is $node->get('/invalid?limit=x')->status, 503, 'no limit: a matter of its own';
+$_->close for $held, $waited;
 
 $clock->step(61);
 eventually { reminders() == 2 } 'second reminder';
 is((reminders())[1]{rest},
-    '"dsem_on_error" passed 5 requests and refused 5 since the last line',
+    '"dsem_on_error" passed 8 requests and refused 7 since the last line',
     'reminder: requests counted');
 $clock->step(61);
 eventually { reminders() == 3 } 'third reminder';
