@@ -197,11 +197,14 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
             continue;
         }
 
-        if (claim->ask.pool
-            && !claim->again
-            && ngx_http_dsem_acquire_unusable(ctx, claim))
-        {
-            continue;
+        if (!claim->again) {
+
+            if (claim->ask.pool && ngx_http_dsem_acquire_unusable(ctx, claim))
+            {
+                continue;
+            }
+
+            claim->waits = ngx_current_msec;
         }
 
         claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);
@@ -213,7 +216,6 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
 
             if (ctx->conf->dry_run || !ctx->request->filter_finalize) {
-                claim->waits = ngx_current_msec;
                 ngx_http_dsem_acquire_start_timer(ctx, claim);
                 return;
             }
@@ -259,14 +261,13 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
 /*
  * A server may fail between the grant and its arrival, or another worker of
  * the node has seen it fail: the request asks again, and waits for any other
- * one for as long as it would have.
+ * one for as long as it would have.  It has waited all the same.
  */
 
 static ngx_uint_t
 ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
-    ngx_msec_int_t           waited;
     ngx_http_dsem_ticket_t  *ticket;
 
     ticket = claim->ticket;
@@ -279,12 +280,8 @@ ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
     }
 
     claim->again = 1;
+    claim->position = answer->position;
     claim->ticket = NULL;
-
-    if (claim->waits) {
-        waited = (ngx_msec_int_t) (ngx_current_msec - claim->waits);
-        claim->timeout = ngx_max(claim->timeout - waited, 1);
-    }
 
     ngx_http_dsem_semaphore_release(ticket, 1);
 
@@ -298,6 +295,10 @@ static void
 ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
+    if (answer->position == 0) {
+        answer->position = claim->position;
+    }
+
     if (claim->ask.pool && ngx_http_dsem_acquire_again(ctx, claim, answer)) {
         return;
     }
@@ -571,11 +572,11 @@ ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
 {
     ngx_msec_int_t  timeout, left;
 
-    timeout = claim->timeout;
+    timeout = claim->timeout - (ngx_current_msec - claim->waits);
 
     if (ctx->patience) {
         left = ctx->patience - (ngx_current_msec - ctx->started);
-        timeout = ngx_min(timeout, ngx_max(left, 1));
+        timeout = ngx_min(timeout, left);
     }
 
     /* not cancelable: an exiting worker serves its waiting requests */
@@ -590,7 +591,7 @@ ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
         ngx_del_timer(&ctx->timer);
     }
 
-    ngx_add_timer(&ctx->timer, timeout);
+    ngx_add_timer(&ctx->timer, ngx_max(timeout, 1));
 }
 
 

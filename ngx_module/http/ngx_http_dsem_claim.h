@@ -20,6 +20,8 @@ typedef struct {
     ngx_int_t                  timeout;    /* ms */
     ngx_http_dsem_ticket_t    *ticket;     /* NULL: none */
     ngx_msec_t                 waits;      /* ms, since when */
+    ngx_int_t                  position;   /* in the queue, before its server
+                                              had failed; 0: none */
     ngx_uint_t                 states;     /* of upstreams, before a redirect;
                                               of "limit=auto" only */
     ngx_http_upstream_t       *busy;       /* that is at the server of a pool's
