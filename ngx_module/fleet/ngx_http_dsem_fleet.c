@@ -7,8 +7,8 @@
  * names are sorted.  The number of sessions is bounded.  Knows the
  * form of names, too.
  *
- * Called by: survey, run, inspect (figures), roster (names), order (the form
- * of a session's name).
+ * Called by: survey, run, inspect (figures), roster (names), order and message
+ * (the form of names).
  */
 
 

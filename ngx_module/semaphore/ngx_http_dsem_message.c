@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_sync.h"
@@ -45,6 +46,8 @@ static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
 static void ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text);
+static void ngx_http_dsem_message_reclaimed(ngx_str_t *name,
+    ngx_str_t *text);
 static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     ngx_str_t *text);
 static u_char *ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text);
@@ -119,6 +122,11 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
         return;
     }
 
+    if (ngx_http_dsem_text_is(&verb, "reclaimed")) {
+        ngx_http_dsem_message_reclaimed(&name, &rest);
+        return;
+    }
+
     ngx_http_dsem_message_account(session, &name, &verb, &rest);
 }
 
@@ -160,7 +168,6 @@ static void
 ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text)
 {
-    int64_t                   permits;
     ngx_http_dsem_account_t  *account;
 
     account = ngx_http_dsem_account_find(name,
@@ -180,17 +187,28 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
 
     } else if (ngx_http_dsem_text_is(verb, "order")) {
         ngx_http_dsem_message_order(account, text);
+    }
+}
 
-    } else if (ngx_http_dsem_text_is(verb, "reclaimed")) {
-        /* "<permits>" of ended sessions that a sync of this one has dropped */
 
-        permits = ngx_http_dsem_message_number(text);
+/*
+ * "<permits>" of ended sessions that a command of this one has dropped: a
+ * change needs no account.
+ */
 
-        if (permits > 0 && permits <= NGX_HTTP_DSEM_MAX_LIMIT) {
-            ngx_http_dsem_counters_add_to(&account->node.str,
-                                          NGX_HTTP_DSEM_COUNT_RECLAIMED,
-                                          (ngx_uint_t) permits);
-        }
+static void
+ngx_http_dsem_message_reclaimed(ngx_str_t *name, ngx_str_t *text)
+{
+    int64_t  permits;
+
+    permits = ngx_http_dsem_message_number(text);
+
+    if (permits > 0
+        && permits <= NGX_HTTP_DSEM_MAX_LIMIT
+        && ngx_http_dsem_fleet_is_name(name))
+    {
+        ngx_http_dsem_counters_add_to(name, NGX_HTTP_DSEM_COUNT_RECLAIMED,
+                                      (ngx_uint_t) permits);
     }
 }
 
