@@ -561,9 +561,22 @@ ngx_http_dsem_counters_snapshot(ngx_http_dsem_row_t *row, ngx_uint_t period)
 void
 ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row, uint32_t *tracked)
 {
-    tracked[0] = ngx_http_dsem_counters_value(row, NGX_HTTP_DSEM_COUNT_PASSED)
-                 + ngx_http_dsem_counters_value(row,
-                                                NGX_HTTP_DSEM_COUNT_QUEUED);
+    ngx_uint_t  i;
+
+    /* one that an outage or a dry run has passed is one that passed */
+
+    static const ngx_http_dsem_count_e  passed[] = {
+        NGX_HTTP_DSEM_COUNT_PASSED, NGX_HTTP_DSEM_COUNT_QUEUED,
+        NGX_HTTP_DSEM_COUNT_DEGRADED, NGX_HTTP_DSEM_COUNT_REJECTED_DRY_RUN,
+        NGX_HTTP_DSEM_COUNT_TIMEOUT_DRY_RUN, NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN
+    };
+
+    tracked[0] = 0;
+
+    for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+        tracked[0] += ngx_http_dsem_counters_value(row, passed[i]);
+    }
+
     tracked[1] = ngx_http_dsem_counters_value(row,
                                               NGX_HTTP_DSEM_COUNT_REJECTED);
     tracked[2] = ngx_http_dsem_counters_value(row,

@@ -141,8 +141,8 @@ typedef struct {
 } ngx_http_dsem_counted_t;
 
 
-/* requests that passed, at once or after waiting, were rejected, timed out, or
-   were refused for an error */
+/* requests that passed, for whatever reason, were rejected, timed out, or were
+   refused for an error */
 typedef struct {
     uint32_t                    n[NGX_HTTP_DSEM_ROW_TRACKED];
 } ngx_http_dsem_period_t;

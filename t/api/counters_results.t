@@ -240,5 +240,8 @@ is join(' ', map { $_->{in_use} + $_->{idle} + $_->{waiting} }
     'nothing held, nothing waits';
 is "@{ $all->{one}{last_hour} }{qw(passed rejected timeout error)}",
     '2 1 1 0', 'last hour';
+is join(' ', map { $all->{$_}{last_hour}{passed} } qw(dry_one dry_patient
+    dry_rejected dry_invalid pass)), '3 2 1 1 1',
+    'last hour: dry runs and no Redis passed requests';
 
 $t->done;

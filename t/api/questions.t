@@ -83,10 +83,10 @@ is_deeply({ map { $_->{node} => "$_->{in_use} $_->{waiting}" }
     @{ $row->{nodes} } }, { n1 => '3 0', n2 => '1 1' }, 'by which nodes');
 is($row->{waiting}, 1, 'waiting');
 is_deeply($row->{local}{last_hour},
-    { passed => 3, rejected => 4, timeout => 0, error => 0 },
+    { passed => 4, rejected => 4, timeout => 0, error => 0 },
     'refused in the last hour');
 my @history = @{ $row->{local}{history} };
-is_deeply([map { my $n = $_; sum(map { $_->[$n] } @history) } 0, 1], [3, 4],
+is_deeply([map { my $n = $_; sum(map { $_->[$n] } @history) } 0, 1], [4, 4],
     'of this node');
 is("@{ $row->{local} }{qw(passed rejected rejected_dry_run)}", '3 4 1',
     'since the start');
