@@ -45,6 +45,9 @@
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
 #define NGX_HTTP_DSEM_COUNTERS_ROWS     1024
 
+/* ms after its last request in which a dry run may still be on */
+#define NGX_HTTP_DSEM_COUNTERS_DRY      (12 * 3600 * 1000)
+
 
 typedef struct {
     ngx_atomic_t                     turn;      /* ms, the last one */
@@ -518,6 +521,13 @@ ngx_http_dsem_counters_maintain(ngx_http_dsem_counters_shared_t *shared)
 
         if (row->owner) {
             ngx_http_dsem_rows_recover(rows, row);
+        }
+
+        if (row->dry
+            && (ngx_atomic_int_t) (ngx_http_dsem_rows_time() - row->dry)
+               > NGX_HTTP_DSEM_COUNTERS_DRY)
+        {
+            row->dry = 0;
         }
 
         if (row->last < rows->period && ngx_http_dsem_row_own(row)) {
