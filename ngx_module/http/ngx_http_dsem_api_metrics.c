@@ -139,7 +139,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_local(oldest_hold) },
 
     { "dsem_most_permits", "gauge",
-      "Most permits in use in the fleet, as this node has seen.",
+      "Most permits in the fleet that this node has seen, with idle ones of "
+      "other workers.",
       ngx_http_dsem_metric_local,
       ngx_http_dsem_local(most_in_use) },
 
@@ -149,7 +150,7 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_local(most_waiting) },
 
     { "dsem_dry_run", "gauge",
-      "Whether this node let requests pass in a dry run, lately.",
+      "Whether a dry run passed the last requests, half a day ago at most.",
       ngx_http_dsem_metric_local,
       ngx_http_dsem_local(dry_run) },
 

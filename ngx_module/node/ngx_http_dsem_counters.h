@@ -153,7 +153,8 @@ typedef struct {
     ngx_str_t                   name;       /* encoded; empty: all names
                                                without a row of their own */
     uint64_t                    values[NGX_HTTP_DSEM_NVALUES];
-    uint64_t                    most_in_use;   /* in the fleet, as seen */
+    uint64_t                    most_in_use;   /* in the fleet, as seen, with
+                                                  idle ones of other workers */
     uint64_t                    most_waiting;
 
     /* of this node, now */
