@@ -5,6 +5,7 @@
 
 use lib 't/lib';
 use File::Temp qw(tempdir);
+use List::Util qw(sum0);
 
 use Dsem::Program qw(shells);
 use Dsem::Test;
@@ -25,44 +26,44 @@ my $said = join '', map { "dsem-run: $_: no answer\n" } @urls;
 
 my $tmp = tempdir(CLEANUP => 1);
 
-# A "sleep" that says for how long. Time itself is no measure of a busy machine,
-# where an nginx that is not silent may need more of it, the fourth one here.
-{
-    open my $file, '>', "$tmp/sleep" or die;
+# A run with a "sleep" that says for how long. Time itself is no measure of a busy
+# machine, where an nginx that is not silent may need more of it.
+sub start {
+    my ($name, $shell, @urls) = @_;
+    mkdir "$tmp/$name" or die;
+    open my $file, '>', "$tmp/$name/sleep" or die;
     print $file <<"EOF_SLEEP";
 #!/bin/sh
-echo \$1 >> $tmp/slept
-[ \$(wc -l < $tmp/slept) -le 3 ] || set -- 30
+echo \$1 >> $tmp/$name/slept
+[ \$(wc -l < $tmp/$name/slept) -le 3 ] || set -- 30
 PATH=\${PATH#*:} exec sleep "\$@"
 EOF_SLEEP
     close $file;
-    chmod 0755, "$tmp/sleep" or die;
+    chmod 0755, "$tmp/$name/sleep" or die;
+    local $ENV{PATH} = "$tmp/$name:$ENV{PATH}";
+    return Dsem::Program->start($shell, '-n', @urls, '--', 'echo', 'in');
 }
 
 sub slept {
-    open my $file, '<', "$tmp/slept" or return 0;
-    my $sum = 0;
-    $sum += $_ for readline $file;
-    unlink "$tmp/slept";
-    return $sum;
+    my ($name) = @_;
+    open my $file, '<', "$tmp/$name/slept" or return 0;
+    return sum0(<$file>);
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = map { $_->[0] =~ m{(\w+)\z} => $_ } shells();
+my %run = map { $_ => start($_, $shell{$_}, @urls) } sort keys %shell;
 
-    local $ENV{PATH} = "$tmp:$ENV{PATH}";
-    my ($status, $out) = Dsem::Program->start($shell, '-n', @urls, '--',
-        'echo', 'in')->finish;
+for my $name (sort keys %run) {
+    my ($status, $out) = $run{$name}->finish;
     is $status, 69, "$name: none can be asked";
     is $out, $said, "$name: three are silent";
     # 5 s, and little for the end of a dsem-run
-    cmp_ok slept(), '<', 10, "$name: the time is one for all";
-    eventually { !$t->state->held('jobs') } "$name: nothing is held";
+    cmp_ok slept($name), '<', 10, "$name: the time is one for all";
 }
+eventually { !$t->state->held('jobs') } 'nothing is held';
 
-local $ENV{PATH} = "$tmp:$ENV{PATH}";
-my ($status, $out) = Dsem::Program->start((shells())[0], '-n', @urls,
-    $node->url('/jobs'), '--', 'echo', 'in')->finish;
+my ($status, $out) = start('fourth', (shells())[0], @urls,
+    $node->url('/jobs'))->finish;
 is $out, "${said}in\n", 'a permit of the fourth';
 
 $t->done;
