@@ -47,7 +47,7 @@
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
--- @include "include/semaphore_ended.lua"
+-- @include "include/semaphore_learn.lua"
 -- @include "include/view_lose.lua"
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
@@ -129,7 +129,7 @@ end
 -- Serves the queue and recalls idle permits, as order does. Returns a status,
 -- and the sessions to notify.
 local function execute(sem, view)
-    semaphore_drop_ended(sem, view)
+    semaphore_learn(sem, view)
     local first, status = serve(sem, view)
     if not first then return status end
     return queue_write(sem, view),

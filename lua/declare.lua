@@ -41,7 +41,7 @@
 -- @include "include/queue.lua"
 -- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
--- @include "include/semaphore_ended.lua"
+-- @include "include/semaphore_learn.lua"
 -- @include "include/view_lose.lua"
 -- @include "include/order.lua"
 -- @include "include/publish.lua"
@@ -209,7 +209,7 @@ local function declare(all)
         if tickets + sem.waiting > 0 then return STATUS.broken end
         marker = {}
     end
-    semaphore_drop_ended(sem, view)
+    semaphore_learn(sem, view)
     if lost(sem, view, marker[1]) then
         view_lose(view)
         return STATUS.resync

@@ -45,7 +45,7 @@
 -- @include "include/pool_rules.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
--- @include "include/semaphore_ended.lua"
+-- @include "include/semaphore_learn.lua"
 -- @include "include/view_lose.lua"
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
@@ -129,7 +129,7 @@ end
 -- Serves the queue and recalls idle permits. Returns a status, and the sessions
 -- to notify.
 local function execute(sem, view)
-    semaphore_drop_ended(sem, view)
+    semaphore_learn(sem, view)
     sem.limit = view.lowest or sem.limit
     view.union = sem.pool and pool_union(sem, view)
     local first, status = serve(sem, view)

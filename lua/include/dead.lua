@@ -3,11 +3,7 @@
 -- that come before them again and again, of new keys or of a better class, they
 -- would stay for ever, and their keys would pay for them.
 
--- Whether more tickets are in the queue than are counted.
-local function dead_wait(sem)
-    local members = queue_call('ZCARD', sem.queue)
-    return members and members - #sem.removed > sem.waiting + 1
-end
+-- @include "include/dead_wait.lua"
 
 -- Drops a dead ticket. alive: keys of live ones behind it, which have paid.
 local function dead_drop(sem, view, ticket, name, alive)
@@ -24,7 +20,8 @@ end
 -- of any session goes on. Commands that have keys have the tags.
 local function dead_sweep(sem, view)
     local size = math.floor(view.steps / 2)
-    if view.recovering or size < 1 or not dead_wait(sem) then return end
+    if view.recovering or size < 1 then return dead_later(sem, view) end
+    if not dead_wait(sem) then return end
     local raw = redis.call('ZRANGE', sem.queue, string.format('%.0f',
         PARKED / 2), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, size, 'WITHSCORES')
     local page, alive, gone = serve_tickets(sem, view, raw), {}, false

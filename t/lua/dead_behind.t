@@ -107,6 +107,38 @@ $state->set_shard(recover_until => 1000 + $state->shard('clock'));
 $one->sync('old', fair => 1);
 is dead('old'), 5, 'left while the state recovers';
 $scripts->pass(1000, $one, $three);
+go_on('old');
+is dead('old'), 0, 'dropped after the recovery';
+
+# the end is seen first by a command that does not look at the queue's end
+for (
+    [ order => sub { $one->order('old', '=', '=') } ],
+    [ adjust => sub { $one->adjust('old') } ],
+    [ declare => sub {
+        my $four = $scripts->session('four');
+        $four->hello;
+        $four->declare('old');
+        $four->declared;
+    } ],
+) {
+    my ($command, $run) = @$_;
+    left_behind('old', 5, @noisy);
+    $run->();
+    go_on('old');
+    is dead('old'), 0, "dropped after $command";
+}
+
+# or by a sync that reads so many accounts that it may read no tickets
+$_->ask('wide', 1, limit => 65)
+    for $one, map { $scripts->session("m$_")->enter } 1 .. 64;
+$one->ask('wide', ++$n, key => "k$_", limit => 65) for 0 .. 5;
+left_behind('wide', 5, @noisy);
+$state->set_figure('wide', seen => $state->figure('wide', 'seen') - 600);
+my $accounts = $scripts->calls(sub { $one->sync('wide', fair => 1) });
+is $accounts->{hscan}, 1, 'a look at all accounts';
+is $state->figure('wide', 'waiting'), 6, 'all in one call';
+go_on('wide');
+is dead('wide'), 0, 'dropped by the next one';
 
 # a lost marker, and no ticket but foreign ones that are parked
 $two = $scripts->session('two')->enter;
