@@ -19,6 +19,10 @@ ok renewed($keys[0]), 'expires after 30 days';
 $one->ask('api', 2);
 ok renewed(@keys), 'queue expires too';
 
+$one->ask('burst', 1);
+$one->sync('burst', ask => [ map { [ $_, 1, 0, 1, 1000, 'a' ] } 2, 3 ]);
+ok renewed($scripts->state->queue_key('burst')), 'one that begins full, too';
+
 for (
     [ 'refused asks' => sub { $one->ask('api', 3, queue => 0) } ],
     [ 'checks' => sub { $one->sync('api', check => [ [2] ]) } ],
