@@ -176,7 +176,9 @@ end
 local function notify_others(size)
     local others = {}
     for _, other in ipairs(redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)) do
-        if other ~= session then others[#others + 1] = other end
+        if other ~= session and #others < NOTIFIED then
+            others[#others + 1] = other
+        end
     end
     publish_all(key, others, 'sessions ' .. size)
 end
