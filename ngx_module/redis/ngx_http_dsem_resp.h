@@ -16,7 +16,7 @@
 #define NGX_HTTP_DSEM_SESSION_LEN  128
 
 /* numbers in one argument */
-#define NGX_HTTP_DSEM_RESP_NUMBERS  9
+#define NGX_HTTP_DSEM_RESP_NUMBERS  10
 
 
 /* under which calls are made; owned by the session */
