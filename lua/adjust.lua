@@ -51,7 +51,6 @@
 -- @include "include/view_lose.lua"
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
--- @include "include/limits_lowest.lua"
 -- @include "include/limits_auto.lua"
 -- @include "include/order.lua"
 -- @include "include/publish.lua"

@@ -36,7 +36,7 @@ local part, parts, names, limits = 0, 1, {}, {}
 
 -- The limit in ARGV[i], without leading zeros.
 local function limit_argument(i)
-    if not string.find(ARGV[i] or '', '=', 1, true) then
+    if not limits_sign(ARGV[i]) then
         return string.format('%.0f', integer(i))
     end
     local n = integers(i, '^(%d+)=(%d+)-(%d+)$')
@@ -56,7 +56,7 @@ end
 
 -- A name's fields with one more configuration that has this limit.
 local function insert(text, limit, bounds)
-    if string.find(limit, '=', 1, true) then
+    if limits_sign(limit) then
         return limits_auto_insert(text, limit, bounds, id)
     end
     local first, stop = limits_group(text, limit)

@@ -43,6 +43,7 @@
 -- @include "include/semaphore.lua"
 -- @include "include/semaphore_learn.lua"
 -- @include "include/view_lose.lua"
+-- @include "include/limits_lowest.lua"
 -- @include "include/order.lua"
 -- @include "include/publish.lua"
 
@@ -186,9 +187,7 @@ end
 -- its last replies have shown, and others may have had more since: while the
 -- state recovers, and nothing is granted, the largest one is stored.
 local function store_limit(sem, view, limits)
-    if not sem.limit or view.recovering
-        and string.find(limits or '', '=', 1, true)
-    then
+    if not sem.limit or view.recovering and limits_sign(limits) then
         sem.limit = math.max(sem.limit or 0, limit)
     end
 end

@@ -327,7 +327,7 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
     local view, at = { limit = limits_lowest(limits) or tonumber(limit) },
         #reply + 1
     local configured = view.limit
-    local found = limits and string.find(limits, '=', 1, true)
+    local found = limits_sign(limits)
     reply[at] = ''
     order_apply(view, order)
     local all = true

@@ -380,8 +380,7 @@ end
 view.lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
 if view.lowest then
     -- of limit=auto the largest one that was declared, see declare.lua
-    if not (view.recovering and sem.limit
-        and string.find(shard_values[4], '=', 1, true))
+    if not (view.recovering and sem.limit and limits_sign(shard_values[4]))
     then
         sem.limit = view.lowest
     end

@@ -5,6 +5,7 @@
 -- come or go.
 
 -- @include "include/limits_groups.lua"
+-- @include "include/limits_lowest.lua"
 
 -- the largest limit that is found
 local AUTO_MAX = 1000000
@@ -17,7 +18,7 @@ end
 -- The group with limit=auto: its first character, limit, min, max, the ids
 -- with a blank before each, and the place behind it; nil: there is none.
 local function limits_auto_group(text)
-    local sign = string.find(text, '=', 1, true)
+    local sign = limits_sign(text)
     if not sign then return nil end
     local first, number, min, max, ids, stop = string.match(text,
         '()(%d+)=(%d+)-(%d+)([^;]*);()',

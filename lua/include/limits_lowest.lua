@@ -6,3 +6,9 @@ local function limits_lowest(text)
     -- R16: limit in force
     return text and tonumber(string.match(text, '^%d+'))
 end
+
+-- The "=" in a name's field, or in the limit that a configuration states; nil:
+-- none has limit=auto.
+local function limits_sign(text)
+    return text and string.find(text, '=', 1, true)
+end

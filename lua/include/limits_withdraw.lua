@@ -9,11 +9,10 @@ local PARTS_AT_ONCE, BYTES_AT_ONCE = 32, 50000
 local RAISED_AT_ONCE = 64
 
 -- @include "include/limits_auto.lua"
--- @include "include/limits_lowest.lua"
 
 -- A name's fields with one configuration less; '': no other has this name.
 local function limits_remove(text, limit, bounds, id)
-    if string.find(limit, '=', 1, true) then
+    if limits_sign(limit) then
         return limits_auto_remove(text, limit, bounds, id)
     end
     local first, stop = limits_group(text, limit)
