@@ -400,11 +400,15 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
     ngx_http_dsem_pool_peer_t *peer = data;
+    ngx_uint_t                 again;
 
     if (peer->claim) {
         peer->claim->busy = NULL;
         peer->claim->came = 1;
     }
+
+    /* after an error of a cached connection nginx asks the server once more */
+    again = pc->cached && (state & NGX_PEER_FAILED);
 
     if (state == 0 && ngx_http_dsem_pool_failed(peer->upstream)) {
         state = NGX_PEER_FAILED;
@@ -424,10 +428,9 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     }
 
     if (peer->claim && peer->claim->ends && peer->claim->ticket
-        && pc->tries == 0 && !(pc->cached && (state & NGX_PEER_FAILED)))
+        && pc->tries == 0 && !again)
     {
-        /* what else had it has ended before, and there is no other try: nginx
-         * makes one more after an error of a cached connection */
+        /* what else had it has ended before, and there is no other try */
         ngx_http_dsem_ctx_release_all(peer->ctx);
     }
 }

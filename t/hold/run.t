@@ -188,6 +188,6 @@ for my $wrong (
 }
 run_is 'help', $shells[0], ['--help'], 0, qr/\AUsage: dsem-run/;
 
-eventually { !glob "$tmp/*" } 'no file left';
+eventually { !(() = glob "$tmp/*") } 'no file left';
 
 $t->done;

@@ -34,7 +34,7 @@ for my $shell (shells()) {
         eventually { $t->state->waiting('jobs') == 0 } "$what: its place is free";
         eventually { !grep { /\x00\Q$jobs\E\x00/ } commands() }
             "$what: no process left";
-        eventually { !glob "$tmp/tmp.*" } "$what: no file left";
+        eventually { !(() = glob "$tmp/tmp.*") } "$what: no file left";
         my ($status, $out) = $run->finish;
         is $status, 'signal 9', "$what: its end";
         is $out, '', "$what: nothing is said";

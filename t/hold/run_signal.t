@@ -81,7 +81,7 @@ for my $shell (shells()) {
         like $status, $signal eq 'KILL' ? qr/\Asignal 9\z/
             : qr/\A(?:143|signal 15)\z/, "$what: status";
         is $out, '', "$what: nothing is said";
-        eventually { !glob "$tmp/tmp.*" } "$what: no file left";
+        eventually { !(() = glob "$tmp/tmp.*") } "$what: no file left";
     }
 }
 

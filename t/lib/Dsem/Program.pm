@@ -7,8 +7,8 @@ package Dsem::Program;
 #     $run->line;                       # the next line
 #     my ($status, $rest) = $run->finish;   # 7, or 'signal 15'
 #
-# shells() are those of this machine, commands() the words of all processes,
-# inputs() the files that they have as their standard input.
+# $path is its file. shells() are those of this machine, commands() the words of
+# all processes, inputs() the files that they have as their standard input.
 
 use strict;
 use warnings;
@@ -18,6 +18,7 @@ use Exporter 'import';
 use Dsem::Test ();
 
 our @EXPORT_OK = qw(commands inputs shells);
+our $path = "$Dsem::Test::ROOT/bin/dsem-run";
 
 sub shells {
     return grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
@@ -47,7 +48,7 @@ sub start {
         open STDOUT, '>&', $in;
         open STDERR, '>&', $in;
         close $_ for $in, $out;
-        exec @$shell, "$Dsem::Test::ROOT/bin/dsem-run", @args or die;
+        exec @$shell, $path, @args or die;
     }
     return bless { pid => $pid, out => $out }, $class;
 }

@@ -1,0 +1,63 @@
+#!/usr/bin/perl
+
+# bin/dsem-run where there is no /proc: it learns from ps which processes run. The
+# connection of a command is not ended for a silence that has ended, and ends with
+# the command.
+
+use lib 't/lib';
+use File::Temp qw(tempdir);
+
+use Dsem::Program qw(shells);
+use Dsem::Test;
+
+plan(skip_all => 'no ps') if !qx(ps -o lstart= -p $$ 2>&1) || $?;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $node = $t->node('a', <<'EOF_CONF');
+location /jobs {
+    dsem jobs limit=9;
+    dsem_hold;
+}
+EOF_CONF
+
+my $tmp = tempdir(CLEANUP => 1);
+local $ENV{TMPDIR} = $tmp;
+my ($ps) = grep { -x } map { "$_/ps" } split m{:}, $ENV{PATH};
+mkdir "$tmp/bin" or die;
+write_program('bin/ps', <<"EOF_PS");
+#!/bin/sh
+# blanks behind the last column, as that of BSD
+$ps "\$@" | sed 's/\$/   /'
+EOF_PS
+local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
+{
+    local @ARGV = $t->root . '/bin/dsem-run';
+    local $/;
+    write_program('dsem-run', <> =~ s{/proc\b}{/none}gr);
+}
+
+# longer than an nginx may be silent
+local $Dsem::Program::path = "$tmp/dsem-run";
+my %run = map {
+    my ($name) = $_->[0] =~ m{(\w+)\z};
+    $name => Dsem::Program->start($_, '-n', $node->url('/jobs'), '--',
+        'sleep', 8)
+} shells();
+
+for my $name (sort keys %run) {
+    my ($status, $out) = $run{$name}->finish;
+    is $status, 0, "$name: the command runs to its end" or diag $out;
+}
+eventually { !$t->state->held('jobs') } 'the permits are back';
+eventually { !(() = glob "$tmp/tmp.*") } 'no file left';
+
+$t->done;
+
+sub write_program {
+    my ($name, $text) = @_;
+    open my $file, '>', "$tmp/$name" or die;
+    print $file $text;
+    close $file or die;
+    chmod 0755, "$tmp/$name" or die;
+}
