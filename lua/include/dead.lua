@@ -40,6 +40,7 @@ local function dead_sweep(sem, view)
         end
     end
     if gone and page.size == size then
-        view.more, sem.seen = true, math.min(sem.seen, view.ended - 1)
+        view.more = true
+        if sem.seen == view.ended then sem.seen = view.ended - 1 end
     end
 end
