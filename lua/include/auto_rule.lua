@@ -131,7 +131,7 @@ end
 
 -- A state that begins with a limit. One that is not that of a new name was
 -- found before: it may be far too high, which a still higher one would not
--- show, so a lower one is tried first.
+-- show, so a third of it is tried first.
 local function auto_new(limit, min, max, now)
     local new = limit == auto_start(min, max)
     return {
@@ -498,6 +498,10 @@ local function auto_next(s, min, max, now)
     if auto_first(s) then
         most = AUTO_FIRST.step + auto_above(s.found, min, max)
         s.step = most
+    elseif s.known == 0 and s.up == 0 and not idle then
+        -- the first comparison with a limit found before
+        most = AUTO_FIRST.step
+        s.step = most
     end
     auto_try(s, min, max, now, most)
     if away > 0 then s.before = known end
@@ -516,7 +520,9 @@ local function auto_anew(s, min, max, now)
 end
 
 -- Whether the limit that is tried is that of a deep step.
-local function auto_deep(s) return s.tried * 2 < s.base - 1 end
+local function auto_deep(s)
+    return s.tried * 2 < s.base - 1 and s.step <= AUTO_FAR
+end
 
 -- Whether half of the first limit is to be tried: the latency has fallen at a
 -- third of it, but by less than is better.

@@ -23,7 +23,7 @@ for (1 .. 30) {
 }
 cmp_ok $found[-1], '>=', 10, 'limit found';
 my @low = grep { $_ < 10 } @found;
-is @low, 0, 'at most one probe below it' or diag "@found";
+cmp_ok scalar @low, '<=', 1, 'at most one probe below it' or diag "@found";
 
 # of three samples each
 my $short = Dsem::Auto->new($scripts, 'short', [ $one ],

@@ -3,7 +3,7 @@
 # Of a new name the double is tried, and, where the latency does not rise with
 # it, a third of the first limit: a wall below that does not show in higher
 # ones. A limit that is not 10, or the nearest bound, was found before, and may
-# be too high now: half of it is tried first, and then a higher one, as far away.
+# be too high now: a third of it is tried first, and then the double.
 
 use lib 't/lib';
 use Dsem::Auto;
@@ -11,7 +11,7 @@ use Dsem::Scripts;
 
 my ($scripts, $number) = (Dsem::Scripts->new, 0);
 
-for ([ 10, '10 20 3 20 40' ], [ 8, '8 4 8 16' ], [ 80, '80 40 80 160' ],
+for ([ 10, '10 20 3 20 40' ], [ 8, '8 3 8 16' ], [ 80, '80 25 80 160' ],
     [ 10, '10 20 5 20 40', min => 5 ], [ 10, '10 20 40', min => 10 ],
     [ 8, '8 3 8', max => 8 ], [ 10, '10 15 3 15', max => 15 ],
     [ 10, '10 20 40', latency => sub { $_[0] > 10 ? 70 : 50 } ],
