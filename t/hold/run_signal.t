@@ -74,6 +74,8 @@ for my $shell (shells()) {
         eventually {
             !grep { /\x00(?:\Q$jobs\E|\Q$tmp\E.*)\x00/ } commands()
         } "$what: no process left";
+        # by the last of them, which may have begun meanwhile
+        eventually { !(() = glob "$tmp/tmp.*") } "$what: no file left";
         kill KILL => -$run->pid;
 
         # the command itself may run already
@@ -81,7 +83,6 @@ for my $shell (shells()) {
         like $status, $signal eq 'KILL' ? qr/\Asignal 9\z/
             : qr/\A(?:143|signal 15)\z/, "$what: status";
         is $out, '', "$what: nothing is said";
-        eventually { !(() = glob "$tmp/tmp.*") } "$what: no file left";
     }
 }
 
