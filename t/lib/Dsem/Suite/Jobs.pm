@@ -1,7 +1,7 @@
 package Dsem::Suite::Jobs;
 
-# The test files that run at one time: as many as prove is told by -j, and one or
-# two more while the processors are idle, since a test mostly waits. On a machine
+# The test files that run at one time: as many as prove is told by -j, and one
+# more while the processors are idle, since a test mostly waits. On a machine
 # that others use there is none.
 #
 # Called by: Dsem::Suite, as its multiplexer.
@@ -11,42 +11,41 @@ use warnings;
 
 use parent 'TAP::Parser::Multiplexer';
 
-use List::Util qw(max sum0);
+use List::Util qw(sum0);
 
 use Dsem::Wait qw(now);
 
-# for one more and for two, so much of the time of all processors is unused, over
-# so many seconds
-use constant { IDLE => [0.2, 0.4], OVER => 1 };
+# so much of the time of all processors is unused, over so many seconds
+use constant { IDLE => 0.4, OVER => 1 };
 
 # the fields "idle" and "iowait" of the first line of /proc/stat
 use constant UNUSED => (3, 4);
 
 sub _initialize {
     my ($self, @args) = @_;
-    @$self{qw(stat more seen)} = ('/proc/stat', 0, { at => -OVER() });
+    @$self{qw(stat idle seen)} = ('/proc/stat', 0, { at => -OVER() });
     return $self->SUPER::_initialize(@args);
 }
 
 # How many run, for the one who asks whether to start another: the additional
-# ones do not count.
+# one does not count.
 sub parsers {
     my ($self) = @_;
-    my $running = $self->SUPER::parsers or return 0;
-    return max 1, $running - $self->more;
+    my $running = $self->SUPER::parsers;
+    return $running && $self->idle ? $running - 1 : $running;
 }
 
-sub more {
+sub idle {
     my ($self) = @_;
     my $seen = $self->{seen};
-    return $self->{more} if now < $seen->{at} + OVER;
+    return $self->{idle} if now < $seen->{at} + OVER;
     open my $fh, '<', $self->{stat} or return 0;
     my (undef, @ticks) = split ' ', <$fh> // '';
     my %new = (at => now, all => sum0(@ticks), unused => sum0(@ticks[UNUSED]));
     my $all = $new{all} - ($seen->{all} // $new{all});
-    my $idle = $all ? ($new{unused} - $seen->{unused}) / $all : 0;
+    $self->{idle} = $all && ($new{unused} - $seen->{unused}) / $all > IDLE;
     $self->{seen} = \%new;
-    return $self->{more} = grep { $idle > $_ } @{ +IDLE };
+    return $self->{idle};
 }
 
 1;
