@@ -6,6 +6,7 @@
 
 use lib 't/lib';
 use Dsem::Test;
+use Dsem::Wait qw(poll);
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
@@ -60,13 +61,7 @@ $socket->close;
 eventually { $up->now == 0 } 'connection closed';
 
 # a sample takes 100 ms at most to be sent
-my $end = now + 0.5;
-my $seen = 0;
-while (now < $end) {
-    $seen ||= samples();
-    select undef, undef, undef, 0.02;
-}
-ok !$seen, 'no sample';
+ok !poll(\&samples, 0.5), 'no sample';
 
 is $node->get('/proxied')->status, 200, 'from the backend again';
 eventually { samples() } 'a sample again';

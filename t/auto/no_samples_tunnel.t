@@ -7,6 +7,7 @@ use lib 't/lib';
 use IO::Socket::INET;
 
 use Dsem::Test;
+use Dsem::Wait qw(poll);
 
 plan skip_all => 'no "tunnel_pass" before nginx 1.31'
     unless nginx_since('1.31');
@@ -45,12 +46,7 @@ $_->close for $left, $other;
 eventually { ($t->state->held('api') // 0) == 0 } 'both have ended';
 
 # a sample takes 100 ms at most to be sent
-my $end = now + 0.5;
-my $seen = 0;
-while (now < $end) {
-    $seen ||= $redis->cmd('EXISTS', $t->state->auto_key('api'));
-    select undef, undef, undef, 0.02;
-}
-ok !$seen, 'no sample';
+ok !poll(sub { $redis->cmd('EXISTS', $t->state->auto_key('api')) }, 0.5),
+    'no sample';
 
 $t->done;

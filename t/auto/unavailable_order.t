@@ -78,12 +78,5 @@ sub lease_over {
 # How many of five requests are.
 sub admitted {
     my ($name) = @_;
-    my @requests = map { $node->begin("/$name?hang=1&n=$_") } 1 .. 5;
-    wait_for { $up->now + (grep { $_->done } @requests) == 5 } 15,
-        'each admitted or refused';
-    my $now = $up->now;
-    $up->release_all;
-    $_->wait for @requests;
-    wait_for { $up->now == 0 } 15, 'none at the backend';
-    return $now;
+    return $up->admitted(map { $node->begin("/$name?hang=1&n=$_") } 1 .. 5);
 }

@@ -4,6 +4,7 @@
 # and the commands of jobs are replaced.
 
 use lib 't/lib';
+use Dsem::Program qw(write_program);
 use Dsem::Test;
 use Dsem::Tls;
 
@@ -26,13 +27,8 @@ sub blocks {
 # ... put into a file of this test, with what is replaced.
 sub file {
     my ($name, $text, %place) = @_;
-    my $path = $t->dir . "/$name";
     $text =~ s/\Q$_\E/$place{$_}/g or die "$name has no $_" for keys %place;
-    open my $fh, '>', $path or die "$path: $!";
-    print $fh $text;
-    close $fh;
-    chmod 0755, $path;
-    return $path;
+    return write_program($t->dir . "/$name", $text);
 }
 
 my ($names) = blocks('A semaphore for each kind of job', 'conf');

@@ -34,7 +34,7 @@ my $jobs = $node->url('/jobs');
 my $two = $node->url('/two');
 my $nobody = 'http://127.0.0.1:' . $t->free_port . '/';
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
-my @shells = shells();
+my %shell = shells();
 
 sub start { return Dsem::Program->start(@_) }
 sub run { return start(@_)->finish }
@@ -52,8 +52,8 @@ sub all_back {
         "$name: permit back";
 }
 
-for my $shell (@shells) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     # the command's own status, words, input and descriptors
 
@@ -142,7 +142,7 @@ for my $shell (@shells) {
 
     my @lost = ([ 'term', 'signal 15', '' ]);
     push @lost, [ 'warn', 0, 'out' ], [ 'kill', 'signal 9', '' ]
-        if $shell == $shells[0];
+        if $name eq 'dash';
     for my $lost (@lost) {
         my $run = start($shell, "--lost=$lost->[0]", $two, '--', 'sh', '-c',
             "echo in; while ! test -e $tmp/go; do sleep .05; done; echo out");
@@ -166,7 +166,7 @@ for my $shell (@shells) {
     open my $curlrc, '>', "$ENV{HOME}/.curlrc" or die;
     print $curlrc "max-time = 1\n";
     close $curlrc;
-    run_is 'own .curlrc', $shells[0], [ $jobs, '--', 'sleep', 2 ], 0, qr/\A\z/;
+    run_is 'own .curlrc', $shell{dash}, [ $jobs, '--', 'sleep', 2 ], 0, qr/\A\z/;
 }
 
 # called in a wrong way
@@ -184,9 +184,9 @@ for my $wrong (
     [ qr/--lost is/, '--lost=die', $jobs, '--', 'true' ])
 {
     my ($like, @args) = @$wrong;
-    run_is "wrong: @args", $shells[0], \@args, 64, $like;
+    run_is "wrong: @args", $shell{dash}, \@args, 64, $like;
 }
-run_is 'help', $shells[0], ['--help'], 0, qr/\AUsage: dsem-run/;
+run_is 'help', $shell{dash}, ['--help'], 0, qr/\AUsage: dsem-run/;
 
 eventually { !(() = glob "$tmp/*") } 'no file left';
 

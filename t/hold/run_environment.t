@@ -34,8 +34,9 @@ sub timers {
     } readline $tcp;
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     # proxies
 

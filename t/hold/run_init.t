@@ -57,8 +57,9 @@ sub first_process {
     return readline($file) + 0;
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     for my $lost ([ term => 143 ], [ kill => 137 ]) {
         my ($action, $status) = @$lost;

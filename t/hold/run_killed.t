@@ -22,8 +22,9 @@ my $jobs = $node->url('/jobs');
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
 my $holder = $node->hold('/jobs');
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     for my $options ([], [ '-w', 50 ]) {
         my $what = "$name: @$options";

@@ -48,8 +48,9 @@ sub running {
     return $run;
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     my $run = running($shell);
     kill TSTP => -$run->pid;
@@ -65,7 +66,7 @@ for my $shell (shells()) {
     open my $curlrc, '>', "$ENV{HOME}/.curlrc" or die;
     print $curlrc "retry = 5\nretry-all-errors\nretry-delay = 1\n";
     close $curlrc;
-    lost_is('retry', running((shells())[0]));
+    lost_is('retry', running($shell{dash}));
 }
 
 eventually { !grep { /dsem-run\x00\Q$jobs\E\x00/ } commands() }

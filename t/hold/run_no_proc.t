@@ -7,7 +7,7 @@
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
-use Dsem::Program qw(shells);
+use Dsem::Program qw(shells write_program);
 use Dsem::Test;
 
 plan(skip_all => 'no ps') if !qx(ps -o lstart= -p $$ 2>&1) || $?;
@@ -25,7 +25,7 @@ my $tmp = tempdir(CLEANUP => 1);
 local $ENV{TMPDIR} = $tmp;
 my ($ps) = grep { -x } map { "$_/ps" } split m{:}, $ENV{PATH};
 mkdir "$tmp/bin" or die;
-write_program('bin/ps', <<"EOF_PS");
+write_program("$tmp/bin/ps", <<"EOF_PS");
 #!/bin/sh
 # blanks behind the last column, as that of BSD
 $ps "\$@" | sed 's/\$/   /'
@@ -34,16 +34,16 @@ local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
 {
     local @ARGV = $t->root . '/bin/dsem-run';
     local $/;
-    write_program('dsem-run', <> =~ s{/proc\b}{/none}gr);
+    $Dsem::Program::path =
+        write_program("$tmp/dsem-run", <> =~ s{/proc\b}{/none}gr);
 }
 
 # longer than an nginx may be silent
-local $Dsem::Program::path = "$tmp/dsem-run";
+my %shell = shells();
 my %run = map {
-    my ($name) = $_->[0] =~ m{(\w+)\z};
-    $name => Dsem::Program->start($_, '-n', $node->url('/jobs'), '--',
+    $_ => Dsem::Program->start($shell{$_}, '-n', $node->url('/jobs'), '--',
         'sleep', 8)
-} shells();
+} keys %shell;
 
 for my $name (sort keys %run) {
     my ($status, $out) = $run{$name}->finish;
@@ -53,11 +53,3 @@ eventually { !$t->state->held('jobs') } 'the permits are back';
 eventually { !(() = glob "$tmp/tmp.*") } 'no file left';
 
 $t->done;
-
-sub write_program {
-    my ($name, $text) = @_;
-    open my $file, '>', "$tmp/$name" or die;
-    print $file $text;
-    close $file or die;
-    chmod 0755, "$tmp/$name" or die;
-}

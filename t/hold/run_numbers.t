@@ -87,8 +87,9 @@ sub lose {
     $node->kill_worker($_, 'KILL') for $node->workers;
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     # curl, while the command runs on
 

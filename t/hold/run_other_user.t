@@ -57,8 +57,9 @@ sub ended {
     return $status;
 }
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
   SKIP: {
         skip 'no hidepid', 4 if !$hides;

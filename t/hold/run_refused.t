@@ -56,11 +56,11 @@ EOF_CONF
 my $cut = $t->node('cut', $conf, REDIS => $proxy->address,
     TIMEOUT => '200ms');
 my $node = $t->node('whole', $conf, TIMEOUT => '20s');
-my ($shell) = shells();
+my %shell = shells();
 
 sub run_is {
     my ($name, $args, $status, $out) = @_;
-    my @got = Dsem::Program->start($shell, @$args, '--', 'echo', 'in')->finish;
+    my @got = Dsem::Program->start($shell{dash}, @$args, '--', 'echo', 'in')->finish;
     is $got[0], $status, "$name: status";
     like $got[1], $out, "$name: output";
 }

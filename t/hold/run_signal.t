@@ -6,7 +6,7 @@
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
-use Dsem::Program qw(commands shells);
+use Dsem::Program qw(commands shells write_program);
 use Dsem::Test;
 
 plan(skip_all => 'no /proc') if !-r '/proc/self/stat';
@@ -29,15 +29,8 @@ my @command = ('perl', '-e', 'sleep 60; print "out\n"');
 my @starts = ('dsem-run, by the guard', 'curl', 'dsem-run, by the helper',
     'the helper');
 
-sub file {
-    my ($path, $text) = @_;
-    open my $file, '>', $path or die "$path: $!";
-    print $file $text // '';
-    close $file;
-}
-
 mkdir "$tmp/bin" or die;
-file("$tmp/bin/sed", <<"EOF_SED");
+write_program("$tmp/bin/sed", <<"EOF_SED");
 #!/bin/sh
 for file; do :; done
 case \$file in
@@ -54,17 +47,19 @@ if [ "\$left" ]; then
 fi 2> /dev/null
 PATH=\${PATH#*:} exec sed "\$@"
 EOF_SED
-chmod 0755, "$tmp/bin/sed" or die;
 
-for my $shell (shells()) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
 
     for my $case (map { [ TERM => $_ ], [ KILL => $_ ] } 0 .. $#starts) {
         my ($signal, $nth) = @$case;
         my $what = "$name: $signal while the start of $starts[$nth] is read";
 
         local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
-        file("$tmp/left", $nth);
+        open my $left, '>', "$tmp/left" or die;
+        print $left $nth;
+        close $left;
         my $run = Dsem::Program->start($shell, $jobs, '--', @command);
         wait_for { -e "$tmp/stands" } 30, 'sed to stand';
         kill $signal => $run->pid;

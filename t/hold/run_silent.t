@@ -7,7 +7,7 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use List::Util qw(sum0);
 
-use Dsem::Program qw(shells);
+use Dsem::Program qw(shells write_program);
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -31,15 +31,12 @@ my $tmp = tempdir(CLEANUP => 1);
 sub start {
     my ($name, $shell, @urls) = @_;
     mkdir "$tmp/$name" or die;
-    open my $file, '>', "$tmp/$name/sleep" or die;
-    print $file <<"EOF_SLEEP";
+    write_program("$tmp/$name/sleep", <<"EOF_SLEEP");
 #!/bin/sh
 echo \$1 >> $tmp/$name/slept
 [ \$(wc -l < $tmp/$name/slept) -le 3 ] || set -- 30
 PATH=\${PATH#*:} exec sleep "\$@"
 EOF_SLEEP
-    close $file;
-    chmod 0755, "$tmp/$name/sleep" or die;
     local $ENV{PATH} = "$tmp/$name:$ENV{PATH}";
     return Dsem::Program->start($shell, '-n', @urls, '--', 'echo', 'in');
 }
@@ -50,7 +47,7 @@ sub slept {
     return sum0(<$file>);
 }
 
-my %shell = map { $_->[0] =~ m{(\w+)\z} => $_ } shells();
+my %shell = shells();
 my %run = map { $_ => start($_, $shell{$_}, @urls) } sort keys %shell;
 
 for my $name (sort keys %run) {
@@ -62,7 +59,7 @@ for my $name (sort keys %run) {
 }
 eventually { !$t->state->held('jobs') } 'nothing is held';
 
-my ($status, $out) = start('fourth', (shells())[0], @urls,
+my ($status, $out) = start('fourth', $shell{dash}, @urls,
     $node->url('/jobs'))->finish;
 is $out, "${said}in\n", 'a permit of the fourth';
 

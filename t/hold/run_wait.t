@@ -26,10 +26,9 @@ server {
 EOF_CONF
 
 my @urls = map { $node->url($_) } '/late?hang=1&status=503', '/jobs';
-my @shells = shells();
-
-for my $shell (@shells) {
-    my ($name) = $shell->[0] =~ m{(\w+)\z};
+my %shell = shells();
+for my $name (sort keys %shell) {
+    my $shell = $shell{$name};
     for my $wait (600, 1) {
         my $run = Dsem::Program->start($shell, '-w', $wait, @urls, '--',
             'echo', 'in');
@@ -46,7 +45,7 @@ for my $shell (@shells) {
     }
 }
 
-wait_for { prefer() == 2 * @shells } 15, 'all logged';
+wait_for { prefer() == 2 * keys %shell } 15, 'all logged';
 for (my @prefer = prefer(); my ($long, $short) = splice @prefer, 0, 2;) {
     my ($left) = $long =~ /\Await=(\d+)\z/ or diag $long;
     cmp_ok $left, '<', 600, 'what is left';

@@ -18,6 +18,7 @@ use IO::Pty;
 use IO::Select;
 use POSIX ();
 
+use Dsem::Program qw(write_program);
 use Dsem::Test;
 
 ###############################################################################
@@ -37,10 +38,7 @@ sub wait_for_go { 'while [ ! -e "$GO" ]; do sleep 0.05; done' }
 sub program {
     my ($name, @lines) = @_;
     mkdir "$dir/bin";
-    open my $fh, '>', "$dir/bin/$name" or die "$name: $!";
-    print $fh map { "$_\n" } '#!/bin/sh', @lines;
-    close $fh;
-    chmod 0755, "$dir/bin/$name";
+    write_program("$dir/bin/$name", join '', map { "$_\n" } '#!/bin/sh', @lines);
 }
 
 my $started = 0;

@@ -76,12 +76,5 @@ sub seen {
 # How many of five requests are.
 sub admitted {
     my ($path) = @_;
-    my @requests = map { $node->begin("$path&hang=1") } 1 .. 5;
-    wait_for { $up->now + (grep { $_->done } @requests) == 5 } 15,
-        'each admitted or refused';
-    my $now = $up->now;
-    $up->release_all;
-    $_->wait for @requests;
-    wait_for { $up->now == 0 } 15, 'none at the backend';
-    return $now;
+    return $up->admitted(map { $node->begin("$path&hang=1") } 1 .. 5);
 }

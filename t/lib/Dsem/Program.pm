@@ -7,8 +7,10 @@ package Dsem::Program;
 #     $run->line;                       # the next line
 #     my ($status, $rest) = $run->finish;   # 7, or 'signal 15'
 #
-# $path is its file. shells() are those of this machine, commands() the words of
-# all processes, inputs() the files that they have as their standard input.
+# $path is its file. shells() are those of this machine, dash among them: pairs of
+# a name and a command. commands() are the words of all processes, inputs() the
+# files that they have as their standard input; write_program($file, $text) makes
+# a text one.
 
 use strict;
 use warnings;
@@ -17,12 +19,12 @@ use Exporter 'import';
 
 use Dsem::Test ();
 
-our @EXPORT_OK = qw(commands inputs shells);
+our @EXPORT_OK = qw(commands inputs shells write_program);
 our $path = "$Dsem::Test::ROOT/bin/dsem-run";
 
 sub shells {
-    return grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
-        [ '/bin/bash', '--posix' ];
+    return map { $_->[0] =~ m{(\w+)\z} => $_ } grep { -x $_->[0] }
+        [ '/bin/dash' ], [ '/bin/busybox', 'sh' ], [ '/bin/bash', '--posix' ];
 }
 
 # some processes end meanwhile
@@ -37,6 +39,15 @@ sub commands {
 
 sub inputs {
     return map { readlink // () } glob '/proc/[0-9]*/fd/0';
+}
+
+sub write_program {
+    my ($file, $text) = @_;
+    open my $out, '>', $file or die "$file: $!";
+    print $out $text;
+    close $out or die "$file: $!";
+    chmod 0755, $file or die "$file: $!";
+    return $file;
 }
 
 sub start {

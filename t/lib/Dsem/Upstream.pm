@@ -16,7 +16,7 @@ use IO::Socket::UNIX;
 
 use Dsem::Control;
 use Dsem::Process;
-use Dsem::Wait qw(took);
+use Dsem::Wait qw(took wait_for);
 
 sub new {
     my ($class, $t, $name, %opt) = @_;
@@ -89,6 +89,19 @@ sub order { map { $_->{nonce} } $_[0]->log }
 sub release_all { $_[0]->_ask('release', 1e9) }
 sub release { $_[0]->_ask('release', $_[1] // 1) }
 sub release_nonce { $_[0]->_ask('release_nonce', $_[1]) }
+
+# How many of these hanging requests are here when each is, or has been refused;
+# they end then.
+sub admitted {
+    my ($self, @requests) = @_;
+    wait_for { $self->now + (grep { $_->done } @requests) == @requests } 15,
+        'each admitted or refused';
+    my $now = $self->now;
+    $self->release_all;
+    $_->wait for @requests;
+    wait_for { $self->now == 0 } 15, 'none at the backend';
+    return $now;
+}
 
 # As if it were firewalled for the requests with this value of X-Node: their
 # connections are reset. With 0: no more.
