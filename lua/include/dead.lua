@@ -20,8 +20,8 @@ end
 -- of any session goes on. Commands that have keys have the tags.
 local function dead_sweep(sem, view)
     local size = math.floor(view.steps / 2)
-    if view.recovering or size < 1 then return dead_later(sem, view) end
     if not dead_wait(sem) then return end
+    if view.recovering or size < 1 then return dead_later(sem, view) end
     local raw = redis.call('ZRANGE', sem.queue, string.format('%.0f',
         PARKED / 2), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, size, 'WITHSCORES')
     local page, alive, gone = serve_tickets(sem, view, raw), {}, false
@@ -41,6 +41,6 @@ local function dead_sweep(sem, view)
     end
     if gone and page.size == size then
         view.more = true
-        if sem.seen == view.ended then sem.seen = view.ended - 1 end
+        dead_later(sem, view)
     end
 end

@@ -6,10 +6,8 @@ local function dead_wait(sem)
     return members and members - #sem.removed > sem.waiting + 1
 end
 
--- This call has seen an end, and drops none of them: a later sync does. It does
--- so anyhow where not all accounts of a scan were read.
+-- They are left to a later sync, as if this call had not seen the last end. It
+-- drops them anyhow where not all accounts of a scan were read.
 local function dead_later(sem, view)
-    if sem.seen == view.ended and dead_wait(sem) then
-        sem.seen = view.ended - 1
-    end
+    if sem.seen == view.ended then sem.seen = view.ended - 1 end
 end

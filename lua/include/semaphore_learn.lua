@@ -12,6 +12,6 @@ do
 function semaphore_learn(sem, view)
     if sem.seen == view.ended then return end
     semaphore_drop_ended(sem, view)
-    dead_later(sem, view)
+    if dead_wait(sem) then dead_later(sem, view) end
 end
 end
