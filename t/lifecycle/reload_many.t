@@ -176,7 +176,7 @@ is $up->release_all, 1, 'request running';
 is $held->wait->status, 200, 'request served';
 
 note("master, KB: $first->{kb} after $FIRST reloads, then @kb; files: "
-    . "$last->{files}; shared: $last->{shared} KB; mappings: "
+    . "$least; shared: $last->{shared} KB; mappings: "
     . "$last->{mappings}; files of a worker: $last->{worker}; redis: "
     . "$first->{redis}, then $last->{redis} bytes in keys; slowest reload: "
     . sprintf('%.2f s', $slowest));

@@ -84,8 +84,9 @@ sub _guard {
     $SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
     my %group;
     _drop_all_but(fileno $from);
-    while (<$from>) {
-        /^\+(\d+)/ ? $group{$1} = 1 : /(\d+)/ && delete $group{$1};
+    while (my $line = <$from>) {
+        my ($begun, $pid) = $line =~ /^([+-])(\d+)$/ or next;
+        $begun eq '+' ? $group{$pid} = 1 : delete $group{$pid};
     }
     kill 'KILL', map { -$_ } keys %group;
     _exit(0);
