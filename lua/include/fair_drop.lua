@@ -28,7 +28,9 @@ end
 -- Writes what has changed of the queue so far.
 local function fair_flush(sem, view)
     local status = queue_write(sem, view)
-    if not sem.had_queue then redis.call('PEXPIRE', sem.queue, EXPIRE_MS) end
+    if status == STATUS.ok and not sem.had_queue then
+        redis.call('PEXPIRE', sem.queue, EXPIRE_MS)
+    end
     sem.removed, sem.moved, sem.added = {}, {}, {}
     sem.had_queue = true
     return status

@@ -45,8 +45,9 @@
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
 #define NGX_HTTP_DSEM_COUNTERS_ROWS     1024
 
-/* ms after its last request in which a dry run may still be on */
-#define NGX_HTTP_DSEM_COUNTERS_DRY      (12 * 3600 * 1000)
+/* ms after its last request in which a dry run may still be on: of a job that
+   runs once a day it is on all the time */
+#define NGX_HTTP_DSEM_COUNTERS_DRY      (36 * 3600 * 1000)
 
 
 typedef struct {

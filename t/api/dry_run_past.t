@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # A name stays marked as a dry run while no request comes, as one that is used
-# rarely. Half a day after the last one the mark ends: the dry run may have ended,
-# and the name may be used no more. The monotonic clock of the node is moved.
+# once a day. A day and a half after the last one the mark ends: the dry run may have
+# ended, and the name may be used no more. The monotonic clock of the node is moved.
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
@@ -32,12 +32,12 @@ sub marked { return local_figures()->{dry_run} }
 
 is $node->get('/')->status, 200, 'request passed';
 ok marked(), 'a dry run';
-$clock->step(11 * $HOUR);
+$clock->step(35 * $HOUR);
 # an hour without requests
 eventually { @{ local_figures()->{history} } == 30 } 'a worker has seen that';
-ok marked(), 'eleven hours later';
+ok marked(), '35 hours later';
 $clock->step(2 * $HOUR);
-eventually { !marked() } 'thirteen hours later';
+eventually { !marked() } '37 hours later';
 is $node->get('/')->status, 200, 'another request passed';
 ok marked(), 'a dry run again';
 

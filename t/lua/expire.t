@@ -23,6 +23,13 @@ $one->ask('burst', 1);
 $one->sync('burst', ask => [ map { [ $_, 1, 0, 1, 1000, 'a' ] } 2, 3 ]);
 ok renewed($scripts->state->queue_key('burst')), 'one that begins full, too';
 
+# another one's key where the queue would be
+my $foreign = $scripts->state->queue_key('foreign');
+$one->ask('foreign', 1);
+$redis->cmd('SET', $foreign, 'text');
+$one->sync('foreign', ask => [ map { [ $_, 1, 0, 1, 1000, 'a' ] } 2, 3 ]);
+is $redis->cmd('PTTL', $foreign), -1, 'no expiry for what is none';
+
 for (
     [ 'refused asks' => sub { $one->ask('api', 3, queue => 0) } ],
     [ 'checks' => sub { $one->sync('api', check => [ [2] ]) } ],
