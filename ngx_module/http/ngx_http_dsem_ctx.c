@@ -366,6 +366,10 @@ ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
         ngx_delete_posted_event(ctx->redirect);
     }
 
+    if (ctx->left && ctx->left->posted) {
+        ngx_delete_posted_event(ctx->left);
+    }
+
     for (i = ctx->nclaims; i > 0; i--) {
         ngx_http_dsem_ctx_release(ctx, &ctx->claims[i - 1]);
     }

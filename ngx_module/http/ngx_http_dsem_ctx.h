@@ -50,6 +50,8 @@ struct ngx_http_dsem_ctx_s {
 
     ngx_event_t                *redirect;   /* NULL: never redirected */
     ngx_event_t                *overdue;    /* NULL: not watched */
+    ngx_event_t                *left;       /* a server of a pool; NULL: it
+                                               has none */
     ngx_msec_t                  started;
     ngx_msec_t                  patience;   /* ms for all claims; 0: that of
                                                each */

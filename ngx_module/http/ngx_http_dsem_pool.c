@@ -52,6 +52,8 @@ static ngx_http_dsem_claim_t *ngx_http_dsem_pool_claim(
     ngx_http_dsem_ctx_t *ctx, ngx_http_dsem_srv_conf_t *dscf);
 static ngx_uint_t ngx_http_dsem_pool_gets(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claim);
+static ngx_int_t ngx_http_dsem_pool_watch(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_pool_left_handler(ngx_event_t *ev);
 static void ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
     ngx_http_dsem_pool_peer_t *peer);
 static ngx_int_t ngx_http_dsem_pool_get(ngx_peer_connection_t *pc,
@@ -145,9 +147,57 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
+    if (claim && ngx_http_dsem_pool_watch(peer->ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     ngx_http_dsem_pool_wrap(r->upstream, peer);
 
     return NGX_OK;
+}
+
+
+/* for a permit that goes back when its server is left */
+
+static ngx_int_t
+ngx_http_dsem_pool_watch(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_event_t  *ev;
+
+    if (ctx->left) {
+        return NGX_OK;
+    }
+
+    ev = ngx_pcalloc(ctx->request->pool, sizeof(ngx_event_t));
+    if (ev == NULL) {
+        return NGX_ERROR;
+    }
+
+    ev->handler = ngx_http_dsem_pool_left_handler;
+    ev->data = ctx;
+    ev->log = ctx->request->connection->log;
+
+    ctx->left = ev;
+
+    return NGX_OK;
+}
+
+
+/* nginx has asked the server once more by now, or does not */
+
+static void
+ngx_http_dsem_pool_left_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_ctx_t *ctx = ev->data;
+
+    ngx_uint_t  i;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        if (ctx->claims[i].ends && ctx->claims[i].busy == NULL) {
+            ngx_http_dsem_ctx_release_all(ctx);
+            return;
+        }
+    }
 }
 
 
@@ -400,15 +450,11 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
     ngx_http_dsem_pool_peer_t *peer = data;
-    ngx_uint_t                 again;
 
     if (peer->claim) {
         peer->claim->busy = NULL;
         peer->claim->came = 1;
     }
-
-    /* after an error of a cached connection nginx asks the server once more */
-    again = pc->cached && (state & NGX_PEER_FAILED);
 
     if (state == 0 && ngx_http_dsem_pool_failed(peer->upstream)) {
         state = NGX_PEER_FAILED;
@@ -427,11 +473,9 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
                                         peer->conf->limit->hash);
     }
 
-    if (peer->claim && peer->claim->ends && peer->claim->ticket
-        && pc->tries == 0 && !again)
-    {
-        /* what else had it has ended before, and there is no other try */
-        ngx_http_dsem_ctx_release_all(peer->ctx);
+    if (peer->claim && peer->claim->ends && peer->claim->ticket) {
+        /* what else had it has ended before */
+        ngx_post_event(peer->ctx->left, &ngx_posted_events);
     }
 }
 
