@@ -334,7 +334,9 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
         }
 
         if (claim->ask.auto_limit) {
-            ngx_http_dsem_result_sample(ctx->request, claim, ctx->failed);
+            ngx_http_dsem_result_sample(ctx->update ? ctx->update
+                                                    : ctx->request,
+                                        claim, ctx->failed);
         }
 
         claim->ticket = NULL;

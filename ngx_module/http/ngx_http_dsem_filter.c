@@ -165,9 +165,17 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem upstream finalized: %i", rc);
 
-    /* its connection was closed too early, or reset, or it was silent */
+    /*
+     * its connection was closed too early, or reset, or it was silent; or its
+     * stream was reset, or the response is no valid one, where the client is
+     * still there
+     */
 
-    if (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT) {
+    if (rc == NGX_HTTP_BAD_GATEWAY
+        || rc == NGX_HTTP_GATEWAY_TIME_OUT
+        || (rc == NGX_ERROR
+            && !r->connection->error && !r->connection->timedout))
+    {
         ctx->failed = 1;
     }
 

@@ -152,6 +152,7 @@ ngx_http_dsem_result(ngx_http_dsem_claim_t *claim,
  * from the cache and of nginx itself are no samples; nor are upgraded
  * connections and tunnels, which last as long as their clients like.
  *
+ * r        the request, or the subrequest that updates the cache for it
  * claim    it has a ticket
  * failed   the upstream has, after the header
  */
@@ -165,7 +166,8 @@ ngx_http_dsem_result_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
     ngx_http_dsem_sample_e      result;
     ngx_http_upstream_state_t  *state;
 
-    state = ngx_http_dsem_result_state(r, claim->states, &time);
+    state = ngx_http_dsem_result_state(r, r == r->main ? claim->states : 0,
+                                       &time);
 
     if (state == NULL || r->upstream->upgrade) {
         return;

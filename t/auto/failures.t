@@ -17,6 +17,7 @@ my $up = $t->upstream;
 my %broken = (
     reset => 'stream=2&every=700&end=rst',
     closed => 'stream=2&every=700&end=fin',
+    garbage => 'stream=2&every=700&end=garbage',
     silent => 'stream=2&every=60000',
 );
 my @broken;

@@ -332,8 +332,8 @@ sub answer {
     flush_out($conn);
 }
 
-# A chunked response in pieces; end: instead of the last one an RST (rst) or a
-# FIN.
+# A chunked response in pieces; end: instead of the last one an RST (rst), what is
+# no piece (garbage), or a FIN.
 sub stream {
     my ($conn, $pieces) = @_;
     my $every = ($conn->{arg}{every} // 100) / 1000;
@@ -341,6 +341,8 @@ sub stream {
     $conn->{out} .= response_head($conn);
     my $send = sub {
         my $left = --$pieces;
+        syswrite $conn->{sock}, "no piece\r\n"
+            if $left <= 0 && ($conn->{arg}{end} // '') eq 'garbage';
         return finish($conn, $conn->{arg}{end} eq 'rst')
             if $left <= 0 && $conn->{arg}{end};
         $conn->{out} .= sprintf "%x\r\n%s\r\n", length $piece, $piece;
