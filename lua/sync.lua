@@ -19,7 +19,7 @@
 --   cancel:  ticket, weight (permits)
 --   acquire: ticket, weight, class (-8..7), queue limit (tickets)
 --   check:   ticket, weight
---   and for a ticket with a key two more words each: cost (1 to 10^10), and the
+--   and for a ticket with a key two more words each: cost (1 to 10^18), and the
 --   key, percent-encoded. Cost: us of permit time that the request is expected
 --   to take, divided by the shares of its key. The key of a ticket never
 --   changes. Between the two a cancel and a check have the limit in force when

@@ -36,8 +36,8 @@ local FAIR_LOOKS = 256
 -- In the place of a key: all new ones.
 local FAIR_NEW = ' *'
 
--- The greatest cost, us.
-local FAIR_COST = 10000000000
+-- The greatest cost, us: of the largest limit, more than increments have.
+local FAIR_COST = 1e18
 
 -- The cost and the key of a ticket in ARGV[i], checked; limit: that at which it
 -- was queued, where that is stated.

@@ -26,7 +26,7 @@ local function usual_keyed(text)
         text or '',
         -- R14: encoded name
         '^([1-9]%d*) (%d+) (%-?%d) (%d+) ([1-9]%d*) ([%w._:%%~-]+)$')
-    if ticket and cost - 10000000000 <= 0 and #key <= 200 then
+    if ticket and cost - 1e18 <= 0 and #key <= 200 then
         return ticket, weight, class, queue_limit, cost, key
     end
 end

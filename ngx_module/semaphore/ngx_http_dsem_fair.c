@@ -33,10 +33,11 @@
 
 /* us; of one permit, of one request */
 #define NGX_HTTP_DSEM_FAIR_MIN_COST  1000
-#define NGX_HTTP_DSEM_FAIR_MAX_COST  10000000000
+#define NGX_HTTP_DSEM_FAIR_MAX_COST  1e18
 
-/* of a us: with many shares a permit uses one or two us in a ms */
-#define NGX_HTTP_DSEM_FAIR_PARTS     64
+/* of tags in this worker, as in lua/include/fair.lua: in 1/8 us of the limit */
+#define NGX_HTTP_DSEM_FAIR_UNITS     8
+#define NGX_HTTP_DSEM_FAIR_MAX_STEP  1000000000
 
 /* hold times in the mean: from then on the last one is a tenth of it */
 #define NGX_HTTP_DSEM_FAIR_MEASURED  10
@@ -65,7 +66,7 @@ static int64_t ngx_http_dsem_fair_clock(ngx_http_dsem_fair_t *fair);
 static void ngx_http_dsem_fair_stalled(ngx_http_dsem_fair_t *fair);
 static void ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key);
-static int64_t ngx_http_dsem_fair_used(ngx_http_dsem_fair_key_t *key);
+static double ngx_http_dsem_fair_used(ngx_http_dsem_fair_key_t *key);
 static void ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key);
 static void ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, int64_t time);
@@ -270,24 +271,23 @@ void
 ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
     ngx_int_t share, ngx_msec_t mean)
 {
-    int64_t                    cost;
+    double                     cost;
+    int64_t                    time;
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
 
-    cost = (key && key->hold_time) ? key->hold_time : (int64_t) mean * 1000;
-    cost = ngx_max(cost, NGX_HTTP_DSEM_FAIR_MIN_COST);
+    time = (key && key->hold_time) ? key->hold_time : (int64_t) mean * 1000;
+    time = ngx_max(time, NGX_HTTP_DSEM_FAIR_MIN_COST);
 
-    cost = (cost > NGX_HTTP_DSEM_FAIR_MAX_COST / weight)
-           ? NGX_HTTP_DSEM_FAIR_MAX_COST : cost * weight;
+    cost = (double) time * weight / share;
+    cost = ngx_min(cost, NGX_HTTP_DSEM_FAIR_MAX_COST);
 
-    tag->cost = ngx_max(cost / share, 1);
+    tag->cost = ngx_max((int64_t) cost, 1);
     tag->rate = 0;
 
     if (mean || (key && key->hold_time)) {
-        tag->rate = (int64_t) weight * 1000 * NGX_HTTP_DSEM_FAIR_PARTS / share;
-        tag->rate = ngx_min(tag->rate, NGX_HTTP_DSEM_FAIR_MAX_COST
-                                       * NGX_HTTP_DSEM_FAIR_PARTS);
+        tag->rate = 1000.0 * weight / share;
     }
 
     if (key) {
@@ -296,12 +296,16 @@ ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
 }
 
 
-/* it waits, at its cost; a ticket without a key is behind all of its class */
+/*
+ * It waits, at its cost as a part of the limit; a ticket without a key is
+ * behind all of its class.
+ */
 
 void
 ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class)
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_int_t limit)
 {
+    int64_t                    step;
     uint64_t                   served, credit, spent, *latest;
     ngx_http_dsem_fair_key_t  *key;
 
@@ -319,10 +323,14 @@ ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
 
     /* a key that has nothing to pay has no credit; no ticket is free */
 
-    credit = ngx_min(key->credit, tag->start - served);
-    spent = ngx_min(credit, (uint64_t) tag->cost - 1);
+    step = tag->cost * NGX_HTTP_DSEM_FAIR_UNITS / ngx_max(limit, 1);
+    step = ngx_min(step, NGX_HTTP_DSEM_FAIR_MAX_STEP);
+    tag->step = ngx_max(step, 1);
 
-    tag->finish = tag->start + tag->cost - spent;
+    credit = ngx_min(key->credit, tag->start - served);
+    spent = ngx_min(credit, tag->step - 1);
+
+    tag->finish = tag->start + tag->step - spent;
 
     *latest = ngx_max(*latest, tag->start);
 
@@ -349,7 +357,7 @@ ngx_http_dsem_fair_unwait(ngx_http_dsem_fair_tag_t *tag)
         return;
     }
 
-    key->credit += tag->cost;
+    key->credit += tag->step;
 
     if (key->finish == tag->finish) {
         key->credit -= tag->finish - tag->start;
@@ -395,9 +403,10 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
     tag->began = ngx_http_dsem_fair_clock(fair);
     tag->stalls = fair->stalls;
 
+    key->holders++;
     key->in_use += weight;
     key->rate += tag->rate;
-    key->over -= tag->rate ? tag->cost * NGX_HTTP_DSEM_FAIR_PARTS : 0;
+    key->over -= (tag->rate > 0) ? tag->cost : 0;
 
     ngx_http_dsem_fair_debt(fair, key);
 }
@@ -416,7 +425,7 @@ ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight, ngx_msec_t hold_time,
     ngx_msec_t mean)
 {
-    int64_t                    over;
+    double                     over;
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
@@ -424,16 +433,19 @@ ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_update(fair, key);
 
     over = ngx_http_dsem_fair_clock(fair) - tag->began;
-    over = tag->rate
-           ? tag->rate * over - tag->cost * NGX_HTTP_DSEM_FAIR_PARTS : 0;
+    over = (tag->rate > 0) ? tag->rate * over - tag->cost : 0;
 
     key->in_use -= weight;
     key->rate -= tag->rate;
     key->over -= over;
 
-    fair->mean = (int64_t) mean * 1000;
+    if (--key->holders == 0) {
+        /* fractions may be left */
+        key->rate = 0;
+        key->over = 0;
+    }
 
-    over /= NGX_HTTP_DSEM_FAIR_PARTS;
+    fair->mean = (int64_t) mean * 1000;
 
     if (tag->limit == 0) {
         over = ngx_max(over, 0);
@@ -506,10 +518,10 @@ ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
 
 /* us that running requests have used beyond their costs, as of the update */
 
-static int64_t
+static double
 ngx_http_dsem_fair_used(ngx_http_dsem_fair_key_t *key)
 {
-    return ngx_max(key->over, 0) / NGX_HTTP_DSEM_FAIR_PARTS;
+    return ngx_max(key->over, 0);
 }
 
 
@@ -524,7 +536,7 @@ static void
 ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t *key)
 {
-    int64_t  bound, left;
+    double  bound, left;
 
     if (!fair->contended || key->owing) {
         return;
@@ -532,7 +544,7 @@ ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
 
     /* of what running requests use, when the balance is that of now */
 
-    bound = key->cost * (NGX_HTTP_DSEM_FAIR_BEHIND + key->in_use);
+    bound = key->cost * (NGX_HTTP_DSEM_FAIR_BEHIND + key->holders);
     bound = ngx_max(bound - key->balance, -key->balance * 4 / 3);
 
     left = bound - ngx_http_dsem_fair_used(key);
@@ -542,12 +554,11 @@ ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
         ngx_queue_insert_tail(&fair->debts, &key->debt);
         ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
 
-    } else if (key->rate) {
-        left = ngx_min(bound - key->over / NGX_HTTP_DSEM_FAIR_PARTS,
-                       NGX_HTTP_DSEM_FAIR_MAX_COST);
+    } else if (key->rate > 0) {
+        left = (bound - key->over) / key->rate + 1;
 
-        ngx_http_dsem_fair_watch(fair, left * NGX_HTTP_DSEM_FAIR_PARTS
-                                       / key->rate + 1);
+        ngx_http_dsem_fair_watch(fair, (int64_t) ngx_min(left,
+                                                NGX_HTTP_DSEM_FAIR_LONGEST));
     }
 }
 
@@ -671,7 +682,7 @@ ngx_uint_t
 ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_charge_t *charges, ngx_uint_t n)
 {
-    int64_t                    cost;
+    double                     cost;
     ngx_uint_t                 i;
     ngx_queue_t               *q;
     ngx_http_dsem_fair_key_t  *key;
@@ -693,10 +704,9 @@ ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,
             continue;
         }
 
-        cost = ngx_min(cost, NGX_HTTP_DSEM_FAIR_MAX_COST);
-        key->balance -= cost;
+        charges[i].cost = (int64_t) ngx_min(cost, NGX_HTTP_DSEM_FAIR_MAX_COST);
+        key->balance -= charges[i].cost;
 
-        charges[i].cost = cost;
         charges[i].class = (ngx_int_t) key->node.str.data[0]
                            + NGX_HTTP_DSEM_FAIR_FIRST;
         charges[i].key.data = key->node.str.data + 1;

@@ -27,20 +27,23 @@ typedef struct {
     ngx_queue_t                debt;       /* in fair->debts */
     ngx_uint_t                 tickets;    /* that refer to it */
     ngx_int_t                  waiting;    /* requests */
+    ngx_int_t                  holders;    /* requests that hold permits */
     ngx_int_t                  in_use;     /* permits */
     uint64_t                   finish;     /* tag of its last ticket */
-    uint64_t                   credit;     /* us, of tickets that have left */
+    uint64_t                   credit;     /* of tickets that have left */
     int64_t                    hold_time;  /* mean, us; 0: unknown */
     ngx_int_t                  measured;   /* hold times in the mean */
 
-    /* us of permit time by its share */
-    int64_t                    cost;       /* of its last request, expected */
-    int64_t                    rate;       /* that it uses now, per ms, in
-                                              64ths; so is "over" */
-    int64_t                    over;       /* used by running requests, less
+    /*
+     * us of permit time by its share: weights may be large, and with many
+     * shares a permit uses less than one in a ms
+     */
+    double                     cost;       /* of its last request, expected */
+    double                     rate;       /* that it uses now, per ms */
+    double                     over;       /* used by running requests, less
                                               their costs, until "updated" */
     int64_t                    updated;    /* by the clock */
-    int64_t                    balance;    /* of ended ones, less charges */
+    double                     balance;    /* of ended ones, less charges */
     ngx_uint_t                 owing;      /* it is in fair->debts */
 } ngx_http_dsem_fair_key_t;
 
@@ -85,15 +88,15 @@ typedef struct {
     ngx_http_dsem_fair_key_t  *key;        /* NULL: none */
     int64_t                    cost;       /* expected, us of a permit, by
                                               its share */
-    int64_t                    rate;       /* 64ths of a us of a permit, by its
-                                              share, for each ms that it is
-                                              held */
+    double                     rate;       /* the same, for each ms that it is
+                                              held; 0: nothing is expected */
     int64_t                    began;      /* by the clock: it holds them */
     ngx_msec_t                 stalls;     /* those of before */
     ngx_int_t                  limit;      /* by which the cost became a place
                                               in Redis; 0: unknown */
     uint64_t                   start;      /* tags in this worker */
     uint64_t                   finish;
+    uint64_t                   step;       /* by which its cost advances them */
 } ngx_http_dsem_fair_tag_t;
 
 
@@ -110,7 +113,7 @@ void ngx_http_dsem_fair_leave(ngx_http_dsem_fair_t *fair,
 void ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag,
     ngx_int_t weight, ngx_int_t share, ngx_msec_t mean);
 void ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class);
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_int_t limit);
 void ngx_http_dsem_fair_unwait(ngx_http_dsem_fair_tag_t *tag);
 void ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_tag_t *tag, ngx_int_t class);

@@ -131,7 +131,8 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
         }
 
         ngx_http_dsem_ticket_expect(ticket, ask);
-        ngx_http_dsem_fair_wait(account->fair, &ticket->fair, ask->class);
+        ngx_http_dsem_fair_wait(account->fair, &ticket->fair, ask->class,
+                                ask->limit);
     }
 
     ngx_http_dsem_waiting_enter(ticket);

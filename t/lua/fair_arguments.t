@@ -23,7 +23,8 @@ my %words = (
     acquire => [ [ 4, 1, 0, 9 ], '0 1 0' ],
     check => [ [ 2, 1 ], '0 0 1', 1 ],
 );
-my @cost = ('', 'x', '0', '-1', '1.5', '1e3', '10000000001', '9' x 400);
+my @cost = ('', 'x', '0', '-1', '1.5', '1e3', '1000000000000001000',
+    '9' x 400);
 my @key = ('', 'a b', 'a{0}', "a\n", 'a,b', "a\0", "\xff", 'x' x 201);
 my $before = $scripts->dump;
 
@@ -67,7 +68,8 @@ is $scripts->dump, $before, 'nothing written';
 
 # good ones
 my $long = 'x' x 200;
-is $one->ask('api', 4, key => $long, cost => 1e10), 'queued', 'longest key';
+is $one->ask('api', 4, key => $long, cost => '1' . '0' x 18), 'queued',
+    'longest key';
 is $one->ask('web', 4, key => '~', cost => 1), 'granted', 'least cost';
 is $one->ask('web', 5, limit => 2, key => 'a%20b:c.d_e-f', cost => 10),
     'granted', 'all characters';

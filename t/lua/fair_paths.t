@@ -51,8 +51,8 @@ for my $step (1 .. 600) {
     my $held = $counts{$n} // 0;
     my %arg = (limit => 12, fair => 1, release => $held && rand() < .7 ? 1 : 0);
     if (rand() < .8) {
-        # 1 and 10^10: costs at which the increment is bounded
-        my $cost = int 10 ** (rand() < .8 ? 1 + rand 4 : 10 * int rand 2);
+        # 1 and 10^18: costs at which the increment is bounded
+        my $cost = int 10 ** (rand() < .8 ? 1 + rand 4 : 18 * int rand 2);
         my $class = rand() < .2 ? 1 - 2 * int rand 2 : 0;
         $arg{ask} = [ [ ++$ticket, 1, $class, 8, $cost, chr(97 + int rand 6) ]
             ];
