@@ -24,6 +24,7 @@
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_shards.h"
+#include "ngx_http_dsem_zone.h"
 
 
 /*
@@ -52,6 +53,10 @@ static void ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
 static void ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_nodes(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_recoveries(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -211,6 +216,11 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_metric_sessions,
       ngx_http_dsem_once(0) },
 
+    { "dsem_fleet_nodes", "gauge",
+      "Nodes of the fleet that have worker processes.",
+      ngx_http_dsem_metric_nodes,
+      ngx_http_dsem_once(0) },
+
     { "dsem_fleet_age_seconds", "gauge",
       "Age of the figures of the fleet.",
       ngx_http_dsem_metric_time,
@@ -230,6 +240,11 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       "How long Redis has been in its state.",
       ngx_http_dsem_metric_time,
       ngx_http_dsem_once(offsetof(ngx_http_dsem_api_figures_t, since)) },
+
+    { "dsem_redis_recoveries", "counter",
+      "Times that Redis had to recover its state, as this node has seen.",
+      ngx_http_dsem_metric_recoveries,
+      ngx_http_dsem_once(0) },
 
     { "dsem_foreign_messages", "counter",
       "Messages to workers of this node that another client published.",
@@ -688,6 +703,35 @@ ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
         ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
                                         survey->nsessions);
     }
+}
+
+
+static void
+ngx_http_dsem_metric_nodes(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_survey_t  *survey;
+
+    survey = metrics->list.figures.survey;
+
+    if (survey) {
+        ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
+                                        survey->nodes.nelts);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_recoveries(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_shards_next(NULL);
+
+    ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
+                  ngx_http_dsem_zone_recoveries(session ? session->zone
+                                                        : NULL));
 }
 
 

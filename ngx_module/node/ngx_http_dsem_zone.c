@@ -67,6 +67,7 @@ typedef struct {
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
     ngx_msec_t                   longest;        /* lease of any of them */
     uint64_t                     replied;        /* last by Redis, ms */
+    ngx_atomic_t                 recoveries;     /* so far, of any space */
 
     ngx_atomic_t                 scanned;        /* ms, time of the last turn */
 } ngx_http_dsem_zone_shard_t;
@@ -620,12 +621,17 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
         ngx_memory_barrier();
 
         last->replied = 0;
+        last->generation = 0;
     }
 
     /* a sibling may still be connected to a former master */
 
     if (last->generation != generation || last->term < term) {
         last->term = term;
+
+        if (last->generation) {
+            (void) ngx_atomic_fetch_add(&last->recoveries, 1);
+        }
     }
 
     last->generation = generation;
@@ -673,6 +679,32 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     /* where 64 bits are two words it may have been written by halves */
     *replied = ngx_min(last->replied, ngx_http_dsem_monotonic());
+}
+
+
+/*
+ * How often Redis has lost the state, or another process has taken it over, as
+ * the workers of this node have met it: in the shard with most.
+ */
+
+ngx_uint_t
+ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone)
+{
+    ngx_uint_t             i, most;
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return 0;
+    }
+
+    zone = shm_zone->data;
+    most = 0;
+
+    for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
+        most = ngx_max(most, zone->shards[i].recoveries);
+    }
+
+    return most;
 }
 
 

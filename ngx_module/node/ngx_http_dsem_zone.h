@@ -55,6 +55,7 @@ void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     uint64_t space, int64_t *generation, int64_t *term, ngx_uint_t *sessions,
     ngx_msec_t *longest, uint64_t *replied);
+ngx_uint_t ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);
 uint64_t ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone);

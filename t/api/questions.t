@@ -138,8 +138,9 @@ is($sample{$_->[0]}, $_->[1], $_->[0]) for
     ['dsem_limit_permits{semaphore="later"}', 3],
     ['dsem_configured_limit_permits{semaphore="later"}', undef],
     ['dsem_paused{semaphore="a"}', 0],
-    ['dsem_fleet_sessions', 4], ['dsem_redis_up', 1],
-    ['dsem_redis_recovering', 0];
+    ['dsem_fleet_sessions', 4], ['dsem_fleet_nodes', 2],
+    ['dsem_redis_up', 1], ['dsem_redis_recovering', 0],
+    ['dsem_redis_recoveries_total', 0];
 my $open = wait_for {
     my $open = $node->get('/dsem/metrics', Accept =>
         'application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2');

@@ -36,7 +36,7 @@ is_deeply([$alerts =~ /^## (Dsem\w+)$/mg],
 my $tests = join '', map { $monitoring->text($_) } @tests;
 for my $name (sort keys %alert) {
     my @fired = $tests =~ /alertname: $name\n.*\n\s+exp_alerts:\n/g;
-    is(scalar @fired, 1, "$name: fires in the test");
+    ok(scalar @fired, "$name: fires in a test");
     like($alert{$name}, qr/severity: (?:critical|warning|info)\n/,
         "$name: severity");
     like($alert{$name}, qr/$_: \S/, "$name: $_") for qw(summary description);

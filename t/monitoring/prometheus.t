@@ -136,6 +136,12 @@ is($alert->{annotations}{summary},
 $redis->start;
 eventually { !grep { /Redis/ } alerts() } 'Redis back';
 
+# two fleets of one node and one worker each
+
+ok(!(grep { /Split/ } alerts()), 'one fleet');
+$n2->reload($conf =~ s/^server/dsem_prefix other;\nserver/mr);
+eventually { grep { /^DsemFleetSplit/ } alerts() } 'two fleets noticed', 40;
+
 # a node
 
 $n2->quit;
