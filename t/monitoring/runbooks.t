@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# The commands of docs/operations.md, run as they stand there: a limit is
-# cut for the whole fleet, requests are paused, both end; a session is removed;
-# the binary is replaced.
+# The commands of docs/operations.md, run as they stand there, at the server that
+# docs/fleet.md sets up: a limit is cut for the whole fleet, requests are paused,
+# both end; a session is removed; the binary is replaced. No page has a command
+# for another server.
 
 ###############################################################################
 
@@ -16,13 +17,25 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF');
+# the server with the API, and its address
+
+my ($api) = section('The second node') =~ /^( {4}server \{\n.*?^ {4}\}\n)/ms;
+my ($address) = $api =~ /listen ([\d.:]+);/;
+my %page = pages();
+my @urls = map { m{\bhttp://(127[\d.:]+)/dsem/}g } values %page,
+    page('monitoring/README.md');
+cmp_ok(scalar @urls, '>=', 9, 'addresses found');
+is_deeply([grep { $_ ne $address } @urls], [], 'one address on all pages');
+
+my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF' . $api =~ s/:\d+;/:%%PORT2%%;/r);
 worker_processes 1;
-location /reports {
-    dsem reports limit=8 queue=8 timeout=20s;
-    proxy_pass http://%%UPSTREAM%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /reports {
+        dsem reports limit=8 queue=8 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
-location /dsem/ { dsem_api write=on; }
 EOF_CONF
 
 # limits; the commands go to the first node, the requests to the second
@@ -84,8 +97,9 @@ sub commands {
 
 sub run {
     my ($command) = @_;
-    my $url = $n1->url('');
-    $command =~ s{\bhttp://127\.0\.0\.1/}{$url/} or die $command;
+    my $port = $n1->port(2);
+    $command =~ s{\bhttp://\Q$address\E/}{http://127.0.0.1:$port/}
+        or die $command;
     $command =~ s{^curl}{curl -s};
     return decode_json(scalar qx($command));
 }
@@ -97,8 +111,7 @@ sub run_here {
 }
 
 sub semaphore {
-    return decode_json($n1->get('/dsem/semaphores/reports')->body)
-        ->{semaphore};
+    return run("curl http://$address/dsem/semaphores/reports")->{semaphore};
 }
 
 sub waiting { return $t->state->waiting('reports') // 0 }
