@@ -22,11 +22,12 @@ my $other = $tls->redis(san => 'DNS:other.example');
 my $up = $t->upstream;
 
 my ($recipe) = section('TLS') =~ /^```\n(client = yes\n.*?)^```$/ms;
+like section('TLS'), qr/`dsem_redis 127\.0\.0\.1:6380`/, 'address for nginx';
 
 sub stunnel {
     my ($name, $to) = @_;
     my $port = $t->free_port;
-    my %here = ('127.0.0.1:6379' => "127.0.0.1:$port",
+    my %here = ('127.0.0.1:6380' => "127.0.0.1:$port",
         'redis.example:6380' => $to->tls_address,
         '/etc/nginx/redis-ca.pem' => $tls->ca);
     my $text = $recipe;
