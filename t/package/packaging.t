@@ -115,6 +115,25 @@ like($readme, qr/^## \Q$_\E/m, "README.md: section $_")
         'OpenResty', 'Angie', 'Debian: an ITP', 'Proposals';
 like($makefile, qr/^\t\@echo 'make packages /m, 'make help names packages');
 
+# where nginx looks for modules differs between systems, and nginx says it; a
+# source with an address is in a folder of its own for abuild, unless told
+
+my %section = $readme =~ /^## ([^\n]+)\n(.*?)(?=^## |\z)/msg;
+my %commands = map { $_ => [$section{$_} =~ /^    (\S.*)$/mg] } keys %section;
+is_deeply([grep { /\bPREFIX=/ } @{ $commands{'nginx.org'} }], [],
+    'nginx.org: the directory of modules is that of nginx');
+my @abuild = map { /&&|^abuild / ? grep { /^abuild / } split / && / : () }
+    @{ $commands{Alpine} };
+is_deeply([grep { !/^abuild -s "\$PWD" / } @abuild], [],
+    'Alpine: the sources are in the folder of the APKBUILD');
+is(scalar @abuild, 2, 'Alpine: checksums, and the package');
+my $keys = 0;
+for my $command (@{ $commands{Alpine} }) {
+    $keys ||= $command =~ /^abuild-keygen .*-a/;
+    ok($keys, 'Alpine: first a key') if $command =~ /\babuild .* -r$/;
+}
+like($section{Alpine}, qr/^    addgroup \w+ abuild$/m, 'Alpine: a user builds');
+
 # the address to be filled in: by the command that README.md shows, all of them
 
 my ($command) = $readme =~ /^    (grep -rl (?:.*\\\n)*.*)$/m;
