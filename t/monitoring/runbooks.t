@@ -27,6 +27,13 @@ my @urls = map { m{\bhttp://(127[\d.:]+)/dsem/}g } values %page,
 cmp_ok(scalar @urls, '>=', 9, 'addresses found');
 is_deeply([grep { $_ ne $address } @urls], [], 'one address on all pages');
 
+# Redis and the sentinels of these pages have passwords
+
+my @cli = map { /`(redis-cli [^`]+)`/g } @page{qw(docs/operations.md
+    docs/fleet.md)};
+cmp_ok(scalar @cli, '>=', 2, 'commands for Redis found');
+is_deeply([grep { !/ --askpass / } @cli], [], 'with a password');
+
 my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF' . $api =~ s/:\d+;/:%%PORT2%%;/r);
 worker_processes 1;
 server {
