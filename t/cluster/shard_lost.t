@@ -21,6 +21,7 @@ location / {
     dsem "$arg_n" limit=3 queue=10 timeout=10s;
     proxy_pass http://%%UPSTREAM%%;
 }
+location = /dsem/metrics { dsem_api; }
 EOF_CONF
 
 # the first two are at one master
@@ -64,6 +65,8 @@ for my $name (qw(one a)) {
 for my $node (@fleet) {
     is scalar($node->grep_log(qr/redis lost its state/)), 2,
         $node->name . ': logged for each lost shard';
+    like $node->get('/dsem/metrics')->body,
+        qr/^dsem_redis_recoveries_total 1$/m, $node->name . ': counted once';
 }
 
 $up->release_all;
