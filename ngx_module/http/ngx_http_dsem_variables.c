@@ -325,13 +325,12 @@ ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
     if (ctx->status != NGX_HTTP_DSEM_STATUS_PASSED) {
         msec = ngx_http_dsem_hint_wait(&ctx->name);
 
-    } else if (ctx->in_use < ctx->limit) {
+    } else if (ctx->weight <= ctx->limit - ctx->in_use) {
+        /* another one like this */
         return ngx_http_dsem_variables_seconds(r, v, 0);
 
     } else {
-        msec = (ngx_http_dsem_hint_hold_time(&ctx->name,
-                               ngx_crc32_short(ctx->name.data, ctx->name.len))
-                >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT) / ctx->limit;
+        msec = ngx_http_dsem_hint_next(&ctx->name, ctx->limit);
     }
 
     if (msec == 0) {

@@ -201,6 +201,8 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
     account->keep_allowed = 1;
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
+    account->permit_time = ngx_http_dsem_hint_permit_time(&account->node.str,
+                                                          hash);
 
     account->counted.name = &account->node.str;
     account->counted.hash = hash;
@@ -489,7 +491,8 @@ ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account)
     if (account->hold_time) {
         ngx_http_dsem_hint_set_hold_time(&account->node.str,
                                          account->node.node.key,
-                                         account->hold_time);
+                                         account->hold_time,
+                                         account->permit_time);
     }
 }
 

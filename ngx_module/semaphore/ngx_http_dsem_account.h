@@ -119,6 +119,7 @@ typedef struct {
     ngx_int_t                  lowered;    /* permits that have to go back, by
                                               the last reply of this epoch */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
+    double                     permit_time;  /* mean of it times the weight */
     ngx_http_dsem_counted_t    counted;    /* by this node */
 
     ngx_int_t                  share;      /* idle permits at most */

@@ -22,6 +22,9 @@
 /* ms; after that the semaphore may have room again */
 #define NGX_HTTP_DSEM_HINT_TIME    100
 
+/* ms; no estimate is longer: 24 days */
+#define NGX_HTTP_DSEM_HINT_LONGEST 0x7fffffff
+
 
 typedef struct {
     uint32_t                hash;
@@ -29,6 +32,7 @@ typedef struct {
     u_char                  name[NGX_HTTP_DSEM_MAX_NAME];
 
     ngx_msec_t              hold_time;  /* mean, in eighths; 0: unknown */
+    double                  permit_time;  /* mean of it times the weight */
     ngx_http_dsem_usage_t   usage;
     ngx_msec_t              usage_time; /* time of the reply */
     ngx_int_t               limit;      /* that was asked for */
@@ -40,22 +44,28 @@ static ngx_http_dsem_hint_t *ngx_http_dsem_hint_find(ngx_str_t *name,
     uint32_t hash);
 static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
     uint32_t hash);
+static ngx_msec_t ngx_http_dsem_hint_drain(ngx_http_dsem_hint_t *hint,
+    ngx_int_t requests, ngx_int_t limit);
 
 
 static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
 
 
-/* mean hold time of permits of this semaphore, in 1/8 ms */
+/*
+ * Mean hold time of requests of this semaphore, in 1/8 ms, and the mean of
+ * their hold times times their weights: heavy ones may take longer.
+ */
 
 void
 ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
-    ngx_msec_t time)
+    ngx_msec_t time, double permit_time)
 {
     ngx_http_dsem_hint_t  *hint;
 
     hint = ngx_http_dsem_hint_take(name, hash);
 
     hint->hold_time = time;
+    hint->permit_time = permit_time;
 }
 
 
@@ -97,6 +107,17 @@ ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash)
     hint = ngx_http_dsem_hint_find(name, hash);
 
     return hint ? hint->hold_time : 0;
+}
+
+
+double
+ngx_http_dsem_hint_permit_time(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name, hash);
+
+    return hint ? hint->permit_time : 0;
 }
 
 
@@ -152,13 +173,41 @@ ngx_http_dsem_hint_wait(ngx_str_t *name)
     hint = ngx_http_dsem_hint_find(name,
                                    ngx_crc32_short(name->data, name->len));
 
-    if (hint == NULL || hint->usage.limit == 0) {
+    if (hint == NULL || hint->usage.limit <= 0) {
         return 0;
     }
 
-    return (ngx_msec_t) ((uint64_t) (hint->usage.waiting + 1)
-                         * (hint->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
-                         / hint->usage.limit);
+    return ngx_http_dsem_hint_drain(hint, hint->usage.waiting + 1,
+                                    hint->usage.limit);
+}
+
+
+/* the same where all permits of a limit are in use, and no request waits */
+
+ngx_msec_t
+ngx_http_dsem_hint_next(ngx_str_t *name, ngx_int_t limit)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name,
+                                   ngx_crc32_short(name->data, name->len));
+
+    return hint ? ngx_http_dsem_hint_drain(hint, 1, limit) : 0;
+}
+
+
+/* ms in which permits for these requests come free */
+
+static ngx_msec_t
+ngx_http_dsem_hint_drain(ngx_http_dsem_hint_t *hint, ngx_int_t requests,
+    ngx_int_t limit)
+{
+    double  time;
+
+    time = hint->permit_time / (1 << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
+           * requests / limit;
+
+    return (ngx_msec_t) ngx_min(time, NGX_HTTP_DSEM_HINT_LONGEST);
 }
 
 

@@ -34,6 +34,8 @@ typedef enum {
 
 static ngx_inline ngx_uint_t ngx_http_dsem_ledger_reusable(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
+static ngx_inline void ngx_http_dsem_ledger_measure(
+    ngx_http_dsem_account_t *account, ngx_int_t weight, ngx_msec_t hold_time);
 static void ngx_http_dsem_ledger_give_back_row(
     ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row,
     ngx_int_t idle);
@@ -201,15 +203,7 @@ ngx_http_dsem_ledger_keep(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server,
     ngx_uint_t failed)
 {
-    if (account->hold_time == 0) {
-        account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
-
-    } else {
-        account->hold_time += hold_time - (account->hold_time
-                                           >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
-    }
-
-    account->hold_time = ngx_max(account->hold_time, 1);
+    ngx_http_dsem_ledger_measure(account, weight, hold_time);
 
     if (!account->keep_sent
         || !account->keep_acked
@@ -252,6 +246,33 @@ ngx_http_dsem_ledger_keep(ngx_http_dsem_account_t *account,
     }
 
     return 1;
+}
+
+
+/* means of the semaphore, in eighths of ms */
+
+static ngx_inline void
+ngx_http_dsem_ledger_measure(ngx_http_dsem_account_t *account,
+    ngx_int_t weight, ngx_msec_t hold_time)
+{
+    double  permit_time;
+
+    permit_time = (double) hold_time * weight;
+
+    if (account->hold_time == 0) {
+        account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+        account->permit_time = permit_time
+                               * (1 << NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+
+    } else {
+        account->hold_time += hold_time - (account->hold_time
+                                           >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+        account->permit_time += permit_time
+                                - account->permit_time
+                                  / (1 << NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+
+    account->hold_time = ngx_max(account->hold_time, 1);
 }
 
 

@@ -70,7 +70,7 @@ my $rejected = $node->get('/short');
 is $rejected->status, 503, 'no place left';
 my ($left, $later) = split m{/}, $rejected->header('X-Seen');
 is $left, 0, 'rejected: none left';
-cmp_ok abs(1000 * $later - 4000 * $estimate), '<=', 2.001,
+cmp_ok abs(1000 * $later - 4000 * $estimate), '<=', 3.001,
     'it would be the fourth that waits';
 my $line = $node->logged($rejected);
 is "$line->{dsem_remaining}/$line->{dsem_wait_estimate}", "0/$later",
