@@ -91,6 +91,9 @@ typedef struct {
 
     ngx_rbtree_t               waiting;    /* tickets by order of service */
     int64_t                    wanted;     /* their weights */
+    ngx_rbtree_t               aside;      /* by weight, those that are heavier
+                                              than all that this worker may have
+                                              while Redis is unavailable */
     ngx_uint_t                 last_waiting;     /* at the last loss */
 
     ngx_queue_t                tickets;    /* sent or queued, oldest first */

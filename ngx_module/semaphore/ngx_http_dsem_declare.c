@@ -79,6 +79,7 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
         ngx_http_dsem_account_pause(account, recovery + 1);
     }
 
+    ngx_http_dsem_waiting_return(account, NGX_MAX_INT_T_VALUE);
     ngx_http_dsem_ledger_declared(account, recovery != 0);
 
     if (ngx_http_dsem_ledger_sum(account) == 0 && account->ntickets == 0) {

@@ -23,7 +23,9 @@
  * one server while the same ones are usable.
  *
  * Requests are served in the order of the queue: class, then start tag where
- * it is fair, then age.
+ * it is fair, then age.  One that is heavier than all that the worker may have
+ * waits for Redis, and is stepped over meanwhile, as Redis does with a ticket
+ * that a lowered limit has made too heavy.
  *
  * Called by: dispatch (at the end of a turn, Redis is unavailable), declare
  * (it recovers), semaphore (whether a request has a chance).
@@ -38,6 +40,8 @@
 #include "ngx_http_dsem_waiting.h"
 
 
+static void ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_most(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
@@ -67,6 +71,8 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
     {
         return 0;
     }
+
+    ngx_http_dsem_local_step_over(account);
 
     wanted = account->wanted + ask->weight;
 
@@ -131,6 +137,51 @@ ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_end(last, NGX_HTTP_DSEM_VERDICT_REJECTED);
 
     return 1;
+}
+
+
+/*
+ * Whatever comes free here, the first one cannot be served on it if it is
+ * heavier than all that this worker may have: it is set aside until it may
+ * have more, or Redis is available.
+ */
+
+static void
+ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account)
+{
+    ngx_int_t                most;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    most = ngx_http_dsem_local_most(account);
+
+    ngx_http_dsem_waiting_return(account, most);
+
+    /* R7: queue order */
+
+    while (most) {
+        ticket = ngx_http_dsem_waiting_first(account);
+
+        if (ticket == NULL || ticket->weight <= most) {
+            return;
+        }
+
+        ngx_http_dsem_waiting_aside(ticket);
+    }
+}
+
+
+/* permits of one request at most; 0: none is served now, heavy or light */
+
+static ngx_int_t
+ngx_http_dsem_local_most(ngx_http_dsem_account_t *account)
+{
+    if (!ngx_http_dsem_session_unavailable(account->session)) {
+        return NGX_MAX_INT_T_VALUE;
+    }
+
+    return ngx_http_dsem_lease_fenced(&account->session->lease)
+           ? ngx_http_dsem_local_limit(account)
+           : account->last_reported;
 }
 
 
@@ -287,6 +338,8 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
 
     /* the queue is cut down to this worker's part of it, from its end */
 
+    ngx_http_dsem_waiting_return(account, NGX_MAX_INT_T_VALUE);
+
     for ( ;; ) {
         ticket = ngx_http_dsem_waiting_last(account);
 
@@ -352,6 +405,8 @@ ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
     ngx_http_dsem_ticket_t  *ticket;
 
     for ( ;; ) {
+        ngx_http_dsem_local_step_over(account);
+
         ticket = ngx_http_dsem_waiting_first(account);
 
         if (ticket == NULL || ngx_http_dsem_local_admit(ticket) != NGX_OK) {

@@ -5,8 +5,9 @@
  * Owns two orders.  All tickets that are neither held nor ended are found by
  * the number by which Redis knows them.  Those of an account whose owners
  * wait are in the order in which this worker would serve them: by class, then
- * by start tag where the queue is fair, then by age.  Nothing here costs more
- * than the depth of a tree.
+ * by start tag where the queue is fair, then by age.  Those that local sets
+ * aside as too heavy are not among them until they return.  Nothing here costs
+ * more than the depth of a tree, for each ticket that moves.
  *
  * Called by: ticket (which enters and removes), sync, declare and message (by
  * number), dispatch, idle and local (in order), semaphore (how many wait).
@@ -33,6 +34,7 @@ static void ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
 static void ngx_http_dsem_waiting_link(ngx_rbtree_node_t **p,
     ngx_rbtree_node_t *parent, ngx_rbtree_node_t *node,
     ngx_rbtree_node_t *sentinel);
+static ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_min(ngx_rbtree_t *tree);
 
 
 #define ngx_http_dsem_waiting_numbered(n)                                     \
@@ -40,6 +42,9 @@ static void ngx_http_dsem_waiting_link(ngx_rbtree_node_t **p,
 
 #define ngx_http_dsem_waiting_ordered(n)                                      \
     (ngx_rbtree_data(n, ngx_http_dsem_ticket_t, order))
+
+#define ngx_http_dsem_waiting_tree(ticket)                                    \
+    ((ticket)->aside ? &(ticket)->account->aside : &(ticket)->account->waiting)
 
 
 static ngx_http_dsem_waiting_t  ngx_http_dsem_waiting;
@@ -141,7 +146,7 @@ ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket)
 {
     ngx_rbtree_t  *waiting;
 
-    waiting = &ticket->account->waiting;
+    waiting = ngx_http_dsem_waiting_tree(ticket);
 
     if (waiting->root == NULL) {
         ngx_rbtree_init(waiting, &ngx_http_dsem_waiting.sentinel,
@@ -149,7 +154,7 @@ ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_rbtree_insert(waiting, &ticket->order);
-    ticket->account->wanted += ticket->weight;
+    ticket->account->wanted += ticket->aside ? 0 : ticket->weight;
     ngx_http_dsem_waiting.total[ticket->dry_run]++;
     ticket->account->counted.cell->waiting++;
 }
@@ -158,14 +163,50 @@ ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket)
 void
 ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_rbtree_delete(&ticket->account->waiting, &ticket->order);
-    ticket->account->wanted -= ticket->weight;
+    ngx_rbtree_delete(ngx_http_dsem_waiting_tree(ticket), &ticket->order);
+    ticket->account->wanted -= ticket->aside ? 0 : ticket->weight;
     ngx_http_dsem_waiting.total[ticket->dry_run]--;
     ticket->account->counted.cell->waiting--;
 }
 
 
-/* by class, start tag, number; a key has no room for all */
+/* the first one is too heavy for now: those behind it are not held up */
+
+void
+ngx_http_dsem_waiting_aside(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_waiting_leave(ticket);
+    ticket->aside = 1;
+    ngx_http_dsem_waiting_enter(ticket);
+}
+
+
+/* those up to this weight have their places again */
+
+void
+ngx_http_dsem_waiting_return(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for ( ;; ) {
+        ticket = ngx_http_dsem_waiting_min(&account->aside);
+
+        if (ticket == NULL || ticket->weight > weight) {
+            return;
+        }
+
+        ngx_http_dsem_waiting_leave(ticket);
+        ticket->aside = 0;
+        ngx_http_dsem_waiting_enter(ticket);
+    }
+}
+
+
+/*
+ * By class, start tag, number; a key has no room for all.  Those that are set
+ * aside by weight first.
+ */
 
 static void
 ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
@@ -180,8 +221,11 @@ ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
     for ( ;; ) {
         other = ngx_http_dsem_waiting_ordered(temp);
 
+        if (ticket->aside && ticket->weight != other->weight) {
+            before = (ticket->weight < other->weight);
+
         /* R7: queue order */
-        if (ticket->class != other->class) {
+        } else if (ticket->class != other->class) {
             before = (ticket->class < other->class);
 
         } else if (ticket->fair.start != other->fair.start) {
@@ -221,16 +265,20 @@ ngx_http_dsem_waiting_link(ngx_rbtree_node_t **p, ngx_rbtree_node_t *parent,
 ngx_http_dsem_ticket_t *
 ngx_http_dsem_waiting_first(ngx_http_dsem_account_t *account)
 {
-    ngx_rbtree_t       *waiting;
+    return ngx_http_dsem_waiting_min(&account->waiting);
+}
+
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_waiting_min(ngx_rbtree_t *tree)
+{
     ngx_rbtree_node_t  *node;
 
-    waiting = &account->waiting;
-
-    if (waiting->root == NULL || waiting->root == waiting->sentinel) {
+    if (tree->root == NULL || tree->root == tree->sentinel) {
         return NULL;
     }
 
-    node = ngx_rbtree_min(waiting->root, waiting->sentinel);
+    node = ngx_rbtree_min(tree->root, tree->sentinel);
 
     return ngx_http_dsem_waiting_ordered(node);
 }

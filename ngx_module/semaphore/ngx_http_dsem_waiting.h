@@ -82,7 +82,7 @@ typedef struct {
 typedef struct {
     /* set by what they are put into */
     ngx_rbtree_node_t          node;       /* by number, until held, ended */
-    ngx_rbtree_node_t          order;      /* in account->waiting */
+    ngx_rbtree_node_t          order;      /* in account->waiting, ->aside */
     ngx_queue_t                queue;      /* in account->asks, ->tickets,
                                               ->holders */
     ngx_queue_t                cancel;     /* in account->cancels */
@@ -110,6 +110,7 @@ typedef struct {
     unsigned                   dry_run:1;
     unsigned                   local:1;
     unsigned                   pass:1;
+    unsigned                   aside:1;    /* in account->aside */
     unsigned                   notifying:1;  /* in the list "notify" */
     unsigned                   canceling:1;  /* in account->cancels */
     unsigned                   late:1;     /* granted before its cancel, the
@@ -126,6 +127,9 @@ ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_find(uint64_t number);
 
 void ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_waiting_aside(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_waiting_return(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
 ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_first(
     ngx_http_dsem_account_t *account);
 ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_last(
