@@ -376,7 +376,8 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx, ngx_uint_t pending)
 /*
  * NGX_DECLINED: a value is not valid, which has been logged.  What is made of
  * a body that is still to be read is neither valid nor not: NGX_AGAIN, and
- * nginx has cached nothing of it.
+ * nginx has cached nothing of it.  Where it is not read the values stay cached,
+ * as they are those of the permits.
  */
 
 static ngx_int_t
@@ -398,10 +399,19 @@ ngx_http_dsem_handler_evaluate(ngx_http_dsem_ctx_t *ctx,
                                        &fault);
 
     if (pending && cached.variables && ngx_http_dsem_cached_body(r)) {
-        ngx_http_dsem_cached_restore(r, &cached);
 
         if (rc != NGX_ERROR && ngx_http_dsem_body_asked(ctx)) {
+            ngx_http_dsem_cached_restore(r, &cached);
             return NGX_AGAIN;
+        }
+
+        if (r->content_handler) {
+            /* a server that was drawn for the permit's name is drawn once */
+            ngx_http_dsem_cached_forget_body(r);
+
+        } else {
+            /* another location evaluates its own values, with the body */
+            ngx_http_dsem_cached_restore(r, &cached);
         }
     }
 

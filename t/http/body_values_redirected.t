@@ -28,6 +28,10 @@ server {
     location /try_files {
         try_files /nowhere @values;
     }
+    location /named {
+        dsem "first_$name" limit=1;
+        try_files /nowhere @values;
+    }
     location /index/ {
         dsem one limit=1 queue=10 timeout=30s;
         error_page 405 = @values;
@@ -65,7 +69,7 @@ close $file;
 # the second time the location knows
 
 my %name;
-for my $path (('/try_files', '/index/file', '/accel') x 2) {
+for my $path (('/try_files', '/named', '/index/file', '/accel') x 2) {
     my $nonce = 'n' . keys %name;
     $name{$nonce} = 'name' . chr(ord('a') + keys %name);
     my $upload = $node->begin("$path?t=1", -method => 'POST',
