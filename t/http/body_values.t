@@ -23,7 +23,7 @@ map $request_body $model {
     default unknown;
 }
 map $request_body $tokens {
-    "~\"max_tokens\":\s*(?<number>[0-9]{1,5})\b" $number;
+    "~\"max_tokens\"\s*:\s*(?<number>[0-9]{1,5})\b" $number;
     default 1;
 }
 # a map of a map

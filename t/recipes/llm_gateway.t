@@ -49,6 +49,7 @@ my $n = 0;
 for my $case (
     ['"max_tokens": 1', 1], ['"max_tokens":9999', 9999],
     [qq("max_tokens":\n\t 250\n), 250], ['"max_tokens": 10000', 10000],
+    ['"max_tokens" : 9998', 9998], [qq("max_tokens"\n:\t77), 77],
     ['"max_tokens": 40000', 40000], ['"max_tokens": 0', 4000],
     ['"max_tokens": "5"', 4000], ['"max_tokens": -5', 4000],
     ['"max_tokens": 1e5', 4000], ['"max_tokens": 1.5e5', 4000],
@@ -60,8 +61,10 @@ for my $case (
     is(post('acme', "{$member}", 't=1')->wait->status, 200, 'served');
     is(+($up->log)[-1]{weight}, $weight, 'weight ' . substr $member, 0, 40);
 }
-is(post('acme', '{"model":"large"}', 't=1')->wait->status, 200, 'served');
-is(+($up->log)[-1]{sem}, 'large', 'the other model');
+for my $model ('"model":"large"', '"model" : "large"', qq("model"\n:\t"large")) {
+    is(post('acme', "{$model}", 't=1')->wait->status, 200, 'served');
+    is(+($up->log)[-1]{sem}, 'large', 'the other model');
+}
 is(post('acme', 'x' x 1_100_000, 't=1')->wait->status, 413, 'too large');
 for my $tokens (40001, 999_999_999) {
     is(post('acme', qq({"max_tokens": $tokens}), 't=1')->wait->status, 429,
