@@ -155,7 +155,7 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_local(most_waiting) },
 
     { "dsem_dry_run", "gauge",
-      "Whether a dry run passed the last requests, half a day ago at most.",
+      "Whether a dry run passed the last requests, 36 hours ago at most.",
       ngx_http_dsem_metric_local,
       ngx_http_dsem_local(dry_run) },
 

@@ -108,6 +108,16 @@ for my $name (qw(weight priority queue timeout share)) {
     is($second ? 1000 * $number : $number, $default, "$name: default");
 }
 
+# for how long a name is marked as a dry run
+
+my ($hours) = $source =~ /_COUNTERS_DRY\s+\((\d+) \* 3600 \* 1000\)/;
+like($source, qr/the last requests, $hours hours ago at most/,
+    'dry run: its metric');
+like($page{'docs/api.md'}, qr/the last requests, $hours hours ago at most/,
+    'dry run: docs/api.md');
+like($page{'docs/alerts.md'} =~ s/\s+/ /gr,
+    qr/has no more requests $hours hours after/, 'dry run: docs/alerts.md');
+
 # variables
 
 my @variables = section('Variables') =~ /^\| `(\$dsem\w+)` \|/mg;
