@@ -49,6 +49,10 @@
    runs once a day it is on all the time */
 #define NGX_HTTP_DSEM_COUNTERS_DRY      (36 * 3600 * 1000)
 
+/* ms after it in which other requests do not end one, which may be of another
+   location; by ngx_http_dsem_rows_time() */
+#define NGX_HTTP_DSEM_COUNTERS_BESIDE   (60 * 1024)
+
 
 typedef struct {
     ngx_atomic_t                     turn;      /* ms, the last one */
@@ -410,10 +414,14 @@ ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
 }
 
 
-/* a dry run has passed a request */
+/*
+ * A dry run has passed a request, or there was none for it: then that of before
+ * is over.  The use of the row does not show that: a request that goes on uses
+ * it, too.
+ */
 
 void
-ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted)
+ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted, ngx_uint_t dry)
 {
     ngx_atomic_uint_t     now;
     ngx_http_dsem_row_t  *row;
@@ -421,8 +429,17 @@ ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted)
     row = ngx_http_dsem_counters_row(counted);
     now = ngx_http_dsem_rows_time() | 1;
 
-    if (row->dry != now) {
-        row->dry = now;
+    if (dry) {
+
+        if (row->dry != now) {
+            row->dry = now;
+        }
+
+    } else if (row->dry
+               && (ngx_atomic_int_t) (now - row->dry)
+                  > NGX_HTTP_DSEM_COUNTERS_BESIDE)
+    {
+        row->dry = 0;
     }
 }
 

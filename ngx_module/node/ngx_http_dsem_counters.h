@@ -240,7 +240,8 @@ void ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted,
     ngx_msec_t time);
 void ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
     ngx_int_t in_use, ngx_int_t waiting, ngx_int_t limit);
-void ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted);
+void ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted,
+    ngx_uint_t dry);
 
 /* without a ngx_http_dsem_counted_t of its own, for rare events */
 void ngx_http_dsem_counters_add_to(ngx_str_t *name,

@@ -25,9 +25,6 @@
 /* cells that are read for names that are busy */
 #define NGX_HTTP_DSEM_FIGURES_BUSY   65536
 
-/* ms by ngx_http_dsem_rows_time(): of these the last requests are */
-#define NGX_HTTP_DSEM_FIGURES_DRY    (60 * 1024)
-
 
 /* a row that was copied, while cells are added up */
 typedef struct {
@@ -480,9 +477,7 @@ ngx_http_dsem_figures_add_row(ngx_http_dsem_figures_t *figures,
         figures->limit = row->limit - 1;
     }
 
-    figures->dry_run |= (row->dry
-                         && (ngx_atomic_int_t) (row->used - row->dry)
-                            <= NGX_HTTP_DSEM_FIGURES_DRY);
+    figures->dry_run |= (row->dry != 0);
 }
 
 

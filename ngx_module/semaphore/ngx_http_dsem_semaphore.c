@@ -428,10 +428,7 @@ ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
     counted = ngx_http_dsem_semaphore_counted(ask, ticket, &own);
 
     ngx_http_dsem_counters_add(counted, result, 1);
-
-    if (ask->dry_run) {
-        ngx_http_dsem_counters_dry(counted);
-    }
+    ngx_http_dsem_counters_dry(counted, ask->dry_run);
 }
 
 
