@@ -197,6 +197,12 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
     ngx_int_t                server;
     ngx_http_dsem_ticket_t  *ticket;
 
+    if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
+        /* refused; an account that empties makes room for another one */
+        ngx_http_dsem_ledger_give_back_idle(account, account->idle);
+        return NULL;
+    }
+
     ngx_http_dsem_semaphore_configure(account, ask);
 
     /*
@@ -214,19 +220,13 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
     server = NGX_HTTP_DSEM_NO_SERVER;
 
-    if (account->servers == NULL && ask->pool == NULL) {
+    if (account->servers == NULL) {
 
         if (!ngx_http_dsem_ledger_reuse(account, ask->weight)) {
             return NULL;
         }
 
     } else {
-
-        if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
-            /* an account that empties makes room for another one */
-            ngx_http_dsem_ledger_give_back_idle(account, account->idle);
-            return NULL;
-        }
 
         server = ngx_http_dsem_ledger_reuse_server(account);
 
