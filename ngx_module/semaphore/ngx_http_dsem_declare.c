@@ -276,7 +276,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_ticket_t  *ticket;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_sync_reply_broken(declare->account, reply->status, 0);
+        ngx_http_dsem_sync_reply_broken(declare->account, reply->status, NULL);
         return NGX_OK;
     }
 

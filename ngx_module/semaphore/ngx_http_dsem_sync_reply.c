@@ -122,9 +122,7 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = NGX_OK;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_sync_reply_broken(account, reply->status,
-                                        sync->released
-                                        + ngx_http_dsem_ledger_sum(account));
+        ngx_http_dsem_sync_reply_broken(account, reply->status, sync);
 
     } else {
         rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
@@ -838,15 +836,21 @@ ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
 
 /*
  * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
- * last permit of the other kind is released; the key counts it.  counted:
- * permits that Redis may count still, in use or not: after the next command
- * that it executes they are declared, unless it counts what this worker has.
+ * last permit of the other kind is released; the key counts it.  What Redis may
+ * count still, in use or not, is declared after the next command that it
+ * executes, unless it counts what this worker has.  Later commands may be
+ * executed: what they ask for waits for their replies.
+ *
+ * sync     whose reply it is; NULL: it is that of a declaration
  */
 
 void
 ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status, ngx_int_t counted)
+    ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync)
 {
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
     static ngx_msec_t  logged;
     static ngx_uint_t  ever;
 
@@ -873,10 +877,24 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
         }
     }
 
-    ngx_http_dsem_ledger_clear(account);
-    account->broken |= (account->held != 0 || counted != 0);
+    account->broken |= (account->held != 0
+                        || (sync && (sync->released != 0
+                                     || ngx_http_dsem_ledger_sum(account)
+                                        != 0)));
 
-    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
+    ngx_http_dsem_ledger_clear(account);
+
+    for (i = 0; sync && i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_waiting_find(
+                                   sync->tickets[sync->ncancels + i].number);
+
+        if (ticket) {
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
+        }
+    }
+
+    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE,
+                              sync && account->inflight);
 
     /* a posted account is not freed: it is flushed once more */
     ngx_http_dsem_account_post(account);

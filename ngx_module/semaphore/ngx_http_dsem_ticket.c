@@ -704,24 +704,33 @@ ngx_http_dsem_ticket_oldest(ngx_http_dsem_account_t *account)
 }
 
 
-/* all that wait for this semaphore have this verdict */
+/*
+ * All that wait for this semaphore have this verdict; asked: but for those
+ * whose reply is still to come.
+ */
 
 void
 ngx_http_dsem_tickets_end(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_verdict_e verdict)
+    ngx_http_dsem_verdict_e verdict, ngx_uint_t asked)
 {
-    ngx_uint_t    i;
-    ngx_queue_t  *q, *lists[2];
+    ngx_uint_t               i;
+    ngx_queue_t             *q, *lists[2];
+    ngx_http_dsem_ticket_t  *ticket;
 
     lists[0] = &account->tickets;
     lists[1] = &account->asks;
 
     for (i = 0; i < 2; i++) {
-        while (!ngx_queue_empty(lists[i])) {
-            q = ngx_queue_head(lists[i]);
-            ngx_http_dsem_ticket_end(
-                             ngx_queue_data(q, ngx_http_dsem_ticket_t, queue),
-                             verdict);
+        for (q = ngx_queue_head(lists[i]);
+             q != ngx_queue_sentinel(lists[i]);
+             /* void */)
+        {
+            ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+            q = ngx_queue_next(q);
+
+            if (!asked || ticket->state != NGX_HTTP_DSEM_TICKET_ASKED) {
+                ngx_http_dsem_ticket_end(ticket, verdict);
+            }
         }
     }
 }

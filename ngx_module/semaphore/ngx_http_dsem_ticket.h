@@ -42,7 +42,7 @@ void ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket);
 
 void ngx_http_dsem_tickets_end(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_verdict_e verdict);
+    ngx_http_dsem_verdict_e verdict, ngx_uint_t asked);
 void ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account);
 
 
