@@ -496,6 +496,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
      *     dlcf->named = NULL;
      *     dlcf->names = NULL;
      *     dlcf->exact = 0;
+     *     dlcf->regex = 0;
      *     dlcf->body_asked = 0;
      *     dlcf->body_missed = 0;
      */

@@ -185,6 +185,8 @@ struct ngx_http_dsem_loc_conf_s {
     ngx_flag_t                 full;        /* with histograms of all names */
     ngx_uint_t                 exact;       /* unsigned:1, the path is that of
                                                the location */
+    ngx_uint_t                 regex;       /* unsigned:1, the location has
+                                               none */
 
     ngx_flag_t                 hold;        /* "dsem_hold" answers here */
     ngx_msec_t                 hold_max;    /* 0: for ever */

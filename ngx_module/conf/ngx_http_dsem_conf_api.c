@@ -32,8 +32,10 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_conf_api_full(ngx_str_t *text,
     ngx_int_t *number);
+static ngx_uint_t ngx_http_dsem_conf_api_regex(
+    ngx_http_core_loc_conf_t *clcf);
 static ngx_int_t ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
-    ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
+    ngx_http_core_loc_conf_t *clcf, ngx_uint_t regex);
 static ngx_int_t ngx_http_dsem_conf_api_writable(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *conf, ngx_http_core_loc_conf_t *clcf);
 static ngx_uint_t ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf);
@@ -83,7 +85,10 @@ ngx_http_dsem_conf_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_conf_api_location(cf, cmd, clcf) != NGX_OK) {
+    if (ngx_http_dsem_conf_api_location(cf, clcf,
+                                        ngx_http_dsem_conf_api_regex(clcf))
+        != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -113,29 +118,35 @@ ngx_http_dsem_conf_api_full(ngx_str_t *text, ngx_int_t *number)
 }
 
 
-/* the name of the location is cut off what is asked for */
+static ngx_uint_t
+ngx_http_dsem_conf_api_regex(ngx_http_core_loc_conf_t *clcf)
+{
+#if (NGX_PCRE)
+    return clcf->regex != NULL;
+#else
+    return 0;
+#endif
+}
+
+
+/*
+ * The name of the location is cut off what is asked for: it has to be a path.
+ * NGX_ERROR: a message has been logged.
+ */
 
 static ngx_int_t
-ngx_http_dsem_conf_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_core_loc_conf_t *clcf)
+ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
+    ngx_http_core_loc_conf_t *clcf, ngx_uint_t regex)
 {
-    ngx_uint_t  regex;
-
-#if (NGX_PCRE)
-    regex = (clcf->regex != NULL);
-#else
-    regex = 0;
-#endif
-
     if (!regex && !clcf->named && clcf->name.len && clcf->name.data[0] == '/')
     {
         return NGX_OK;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%V\" directive needs a location with a prefix or "
-                       "an exact path, it is not allowed in a named location "
-                       "or one given by a regular expression", &cmd->name);
+                       "\"dsem_api\" directive needs a location with a "
+                       "prefix or an exact path, it is not allowed in a named "
+                       "location or one given by a regular expression");
     return NGX_ERROR;
 }
 
@@ -145,7 +156,8 @@ ngx_http_dsem_conf_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
  *
  * own   whether the level has "dsem" directives of its own
  *
- * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ * Returns NGX_OK, or NGX_ERROR when there is no memory, or a message has been
+ * logged.
  */
 
 ngx_int_t
@@ -161,6 +173,8 @@ ngx_http_dsem_conf_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     /* a level without a name has the path of its location, and no more */
 
     conf->exact = clcf->noname ? prev->exact : clcf->exact_match;
+    conf->regex = clcf->noname ? prev->regex
+                               : ngx_http_dsem_conf_api_regex(clcf);
 
     if (ngx_http_dsem_conf_api_answers(cf, prev->api, &conf->api, dmcf->api,
                                        "dsem_api"))
@@ -174,6 +188,12 @@ ngx_http_dsem_conf_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     if (!conf->api) {
         return NGX_OK;
+    }
+
+    /* where the directive is read an "if" does not show its location */
+
+    if (ngx_http_dsem_conf_api_location(cf, clcf, conf->regex) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     conf->below = conf->limits;

@@ -40,6 +40,8 @@ my @wrong = (
     ['directive twice', 'location /d/ { dsem_api; dsem_api write=on; }',
         '"dsem_api" directive is duplicate'],
     ['regular expression', 'location ~ ^/d { dsem_api; }', $place],
+    ['if in a regular expression',
+        'location ~ /d { if ($arg_a) { dsem_api; } }', $place],
     ['named location', 'location @d { dsem_api; }', $place],
     ['server', 'dsem_api;', '"dsem_api" directive is not allowed here'],
     ['limit_except',
@@ -71,6 +73,9 @@ my @warned = (
         . 'proxy_pass http://127.0.0.1:1; } }'],
     ['write=off', 'location /d/ { dsem_api write=off; }'],
     ['metrics=full', 'location /d/ { dsem_api metrics=full write=on; }'],
+    ['if', 'location /d/ { if ($arg_a) { dsem_api; } }'],
+    ['if in another location below a regular expression',
+        'location ~ /d { location /d { if ($arg_a) { dsem_api; } } }'],
     ['exact location', 'location = /d { dsem_api; }'],
     ['location of all', 'location / { dsem_api; }'],
     ['limit_except around', 'location /d/ { dsem_api write=on; '
