@@ -39,7 +39,7 @@ $node->freeze($one);
 
 $master->cmd('FLUSHALL');
 my $next = $node->begin("/?t=1&n=$name");
-eventually { $state->shard('gen') // $generation != $generation }
+eventually { ($state->shard('gen') // $generation) ne $generation }
     'another generation';
 eventually { $up->peak == 2 || $state->shard('recover_until') } 'it recovers';
 

@@ -227,6 +227,11 @@ open my $log, '>>', $node->dir . '/error.log' or die $!;
 print $log "[alert] boo\n";
 close $log;
 EOF_CODE
+notices('exit', <<'EOF_CODE', 'no worker died', qr/exited with code 1/);
+open my $log, '>>', $node->dir . '/error.log' or die $!;
+print $log "2026/01/01 0:00:00 [notice] 1#1: worker process 2 exited with code 1\n";
+close $log;
+EOF_CODE
 notices('death', <<'EOF_CODE', 'no worker died', qr/exited on signal 6/);
 my ($worker) = $node->workers;
 kill 'ABRT', $worker;

@@ -22,7 +22,7 @@ use Dsem::Wait qw(wait_for);
 my $json = Cpanel::JSON::XS->new->latin1;
 
 # lines of the error log that are of no test's teardown
-my $HARMLESS = qr/\[(?:crit|error|warn|notice|info|debug)\]/;
+my $HARMLESS = qr/^\S+ \S+ \[(?:crit|error|warn|notice|info|debug)\]/;
 
 sub new {
     my ($class, $t, $name, $conf, %token) = @_;

@@ -15,9 +15,14 @@ package Dsem::Program;
 use strict;
 use warnings;
 
+use Carp qw(croak);
 use Exporter 'import';
 
+use Dsem::Process;
 use Dsem::Test ();
+
+# s, in which something is heard of it: a test must not hang
+use constant SILENT => 300;
 
 our @EXPORT_OK = qw(commands inputs shells write_program);
 our $path = "$Dsem::Test::ROOT/bin/dsem-run";
@@ -61,19 +66,28 @@ sub start {
         close $_ for $in, $out;
         exec @$shell, $path, @args or die;
     }
-    return bless { pid => $pid, out => $out }, $class;
+    setpgrp $pid, $pid;
+    my $process = Dsem::Process->adopt($pid, 'dsem-run');
+    return bless { process => $process, out => $out }, $class;
 }
 
-sub pid { return $_[0]{pid} }
+sub pid { return $_[0]{process}->pid }
 
-sub line { return scalar readline $_[0]{out} }
+sub line {
+    my ($self) = @_;
+    local $SIG{ALRM} = sub { croak 'dsem-run is silent' };
+    alarm SILENT;
+    my $line = readline $self->{out};
+    alarm 0;
+    return $line;
+}
 
 sub finish {
     my ($self) = @_;
-    my $out = do { local $/; readline $self->{out} } // '';
-    waitpid $self->{pid}, 0;
-    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
-    return ($status, $out);
+    my $out = do { local $/; $self->line } // '';
+    $self->{process}->wait_exit(60) or croak 'dsem-run has closed its output';
+    my $status = $self->{process}->status;
+    return ($status & 127 ? 'signal ' . ($status & 127) : $status >> 8, $out);
 }
 
 1;

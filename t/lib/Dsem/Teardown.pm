@@ -169,7 +169,7 @@ sub dead_workers {
     return grep {
         my ($pid) = /process (\d+) exited/;
         !$killed{ $pid // 0 };
-    } log_lines($t, qr/ process \d+ exited (?:on signal|with fatal)/);
+    } log_lines($t, qr/ process \d+ exited (?:on signal|with (?:fatal )?code [1-9])/);
 }
 
 sub alerts {

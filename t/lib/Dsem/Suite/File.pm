@@ -69,15 +69,27 @@ sub run {
     exit 0;
 }
 
+# The line of the test file that an event comes from.
+sub line_of {
+    my ($event) = @_;
+    my (undef, $file, $number) = @{ $event->trace->frame };
+    open my $from, '<', $file or return '';
+    while (my $line = <$from>) {
+        return $line if $. == $number;
+    }
+    return '';
+}
+
 # Prints the comment if the first assertion that fails is one that a limit was
-# not exceeded, and the figure is above it. What fails later may follow.
+# not exceeded, by its name or as it asks for the peak, and the figure is above
+# it. What fails later may follow.
 sub note_exceeded {
     my ($failed, $limit);
     Test2::API::test2_stack()->top->listen(sub {
         my ($hub, $event) = @_;
         if ($event->isa('Test2::Event::Ok')) {
             $limit = !$event->pass && !$failed
-                && ($event->name // '') =~ /exceeded/;
+                && ($event->name // '') . line_of($event) =~ /exceeded|->peak/;
             $failed ||= !$event->pass;
         } elsif ($limit && $event->isa('Test2::Event::Diag')
             && $event->message =~ /'(\d+)'\s+(?:<=|expected:)\s+'(\d+)'/)
