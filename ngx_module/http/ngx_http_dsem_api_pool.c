@@ -7,7 +7,8 @@
  * have permits or requests that wait.  Of a pool at rest a node that has it
  * knows the servers by itself; a node that has not takes the name for that of
  * a plain semaphore.  A server that no session can use adds nothing to the
- * limit of the pool.
+ * limit of the pool but what is in use there, nor does one that is drained: so
+ * what is not in use of the limit is free.
  *
  * Called by: api_figures, api_change.
  */
@@ -32,6 +33,7 @@ static ngx_http_dsem_api_server_t *ngx_http_dsem_api_pool_add(
     ngx_http_dsem_api_pool_t *result, ngx_str_t *encoded);
 static void ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet);
+static void ngx_http_dsem_api_pool_sum(ngx_int_t *sum, ngx_int_t n);
 static int ngx_libc_cdecl ngx_http_dsem_api_pool_cmp(const void *one,
     const void *two);
 
@@ -249,13 +251,17 @@ ngx_http_dsem_api_pool_add(ngx_http_dsem_api_pool_t *result,
 }
 
 
-/* that of the semaphore is n, of each server */
+/*
+ * That of the semaphore is n, of each server.  With an order for all servers,
+ * as with that for a plain semaphore, more may be in use than the limit; not
+ * with one that a server has for itself.
+ */
 
 static void
 ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet)
 {
-    ngx_int_t                    limit, configured, stated;
+    ngx_int_t                    limit, configured, stated, all;
     ngx_uint_t                   i;
     ngx_http_dsem_api_server_t  *server;
 
@@ -267,21 +273,30 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     for (i = 0; i < result->servers.nelts; i++) {
         stated = server[i].configured;
 
-        server[i].limit = ngx_http_dsem_api_pool_lower(stated, limit);
-        server[i].limit = ngx_http_dsem_api_pool_lower(server[i].limit,
-                                                       server[i].ordered);
+        all = ngx_http_dsem_api_pool_lower(stated, limit);
+        server[i].limit = ngx_http_dsem_api_pool_lower(all, server[i].ordered);
         server[i].configured = ngx_http_dsem_api_pool_lower(stated, configured);
 
         if (server[i].usable == 0) {
+            ngx_http_dsem_api_pool_sum(&result->limit, server[i].in_use);
+            ngx_http_dsem_api_pool_sum(&result->configured, server[i].in_use);
             continue;
         }
 
-        result->limit = (result->limit == -1 || server[i].limit == -1)
-                        ? -1 : result->limit + server[i].limit;
-        result->configured = (result->configured == -1
-                              || server[i].configured == -1)
-                             ? -1 : result->configured + server[i].configured;
+        ngx_http_dsem_api_pool_sum(&result->limit,
+                       (server[i].limit == all)
+                       ? all : ngx_max(server[i].limit, server[i].in_use));
+        ngx_http_dsem_api_pool_sum(&result->configured, server[i].configured);
     }
+}
+
+
+/* -1: unknown */
+
+static void
+ngx_http_dsem_api_pool_sum(ngx_int_t *sum, ngx_int_t n)
+{
+    *sum = (*sum == -1 || n == -1) ? -1 : *sum + n;
 }
 
 

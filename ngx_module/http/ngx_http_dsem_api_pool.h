@@ -25,7 +25,8 @@ typedef struct {
 } ngx_http_dsem_api_server_t;
 
 
-/* limits are the sums of those servers that are usable; -1: unknown */
+/* limits are the sums of those servers that are usable, with what is in use of
+   others; -1: unknown */
 typedef struct {
     ngx_array_t   servers;      /* ngx_http_dsem_api_server_t, by name */
     ngx_int_t     limit;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The API and the metrics of a pool: its limit is the sum over the servers that
-# can be used, as what is in use is, and each server has figures of its own, at
-# every node, also one without the pool. An order is for each server.
+# can be used, and what is in use at others, and each server has figures of its
+# own, at every node, also one without the pool. An order is for each server.
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
@@ -39,6 +39,10 @@ server {
     proxy_set_header X-Node a;
     proxy_set_header X-Sem \$dsem_server;
     location / {
+        proxy_pass http://gpus;
+    }
+    location /other {
+        proxy_set_header X-Node other;
         proxy_pass http://gpus;
     }
     $api
@@ -148,10 +152,20 @@ $other->get('/dsem/semaphores/gpus', -method => 'PATCH',
 $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for @held;
 
-# a server that has failed
+# a server that has failed, first with a request that goes on: its permit is one
+# more of the pool, which is full
 
+@held = map { $node->begin('/other?hang=1') } 1 .. 5;
+running(5);
+$up[0]->release(1);
+running(4);
+is "@now", '1 2 1', 'the first one has a free permit';
 $up[0]->refuse('a');
 wait_for { $node->get('/')->status == 502 } 15, 'a try fails';
+shows($node, 'in use and failed', '4 4 4', '2 2', "1 2 $NO", "2 2 $YES",
+    "1 1 $YES");
+$_->release_all for @up;
+is $_->wait->status, 200, 'request ended' for @held;
 shows($node, 'one has failed', '0 3 3', '2 2', "0 2 $NO", "0 2 $YES",
     "0 1 $YES");
 my $last = $node->begin('/?hang=1');

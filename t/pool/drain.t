@@ -78,11 +78,13 @@ is_deeply $answer, { name => 'gpus', server => $addresses[0], limit => 0,
 is scalar(() = $other->grep_log(qr/order\ for\ server\ \Q$addresses[0]\E\ of
     \ semaphore\ "gpus":\ limit\ none\ ->\ 0,\ by\ \S+\ \(user\ "-"\),\ limit
     \ in\ force\ 0/x)), 1, 'logged';
-shows($_, '0 0 2', $_->name . ' shows it') for $nodes[0], $other;
+# of the pool what is free is as much as of the other server
+shows($_, '0 0 4', $_->name . ' shows it') for $nodes[0], $other;
 is running(), '2 2', 'what runs goes on';
 
 $up[0]->release(2);
 eventually { counts() eq '2 4' } 'its permits are free';
+shows($nodes[0], '0 0 2', 'no more of the pool');
 $redis->beats(6, 'two heartbeats of each worker');
 is started(), '2 2', 'nothing gets them';
 $up[1]->release(1);
