@@ -73,6 +73,8 @@ eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
 $browser->screenshot('servers-used');
 is $browser->evaluate('table.rows.get("gpus").cells.limit.big.textContent'),
     '12', 'the limit of the row is that of all';
+is permits(), '3 free', 'of all';
+is marks(), '', 'no mark';
 
 # a limit is for each server
 
@@ -90,6 +92,8 @@ eventually {
 } 'the limit of all is lower';
 like $browser->text('.details'),
     qr/Each server\. In force: 2, configured: 4, ordered: 2\./, 'said';
+is permits(), '3 above the limit', 'more are in use';
+is marks(), 'limit ordered', 'marked';
 $browser->click('.details button >> text=Back to configured (4)');
 eventually { $browser->text('.details') =~ /no ordered limit/ } 'taken back';
 
@@ -104,12 +108,16 @@ eventually {
         =~ /$first\s+drained\s+3 of 0\s+Put back\s.*\s3 of 4\s+Drain/s
 } 'drained' or diag $browser->text('.details .servers');
 is $browser->text('.control ~ .said'), $up[0]->address . ' is drained.', 'said';
+is permits(), '2 free', 'of the others';
+is marks(), 'limit of a server ordered', 'marked';
+like $browser->text('#views'), qr/Full\s*0.*Ordered\s*1/s, 'and counted';
 $browser->screenshot('servers-drained');
 is_deeply [$browser->findings], [], 'nothing serious, drained';
 $browser->click('.details .servers button >> nth=0');
 eventually {
     $browser->text('.details .servers') =~ /$first\s+3 of 4\s+Drain/
 } 'put back';
+eventually { marks() eq '' } 'no mark';
 
 # one that has failed
 
@@ -131,3 +139,9 @@ is_deeply [$browser->findings], [], 'nothing serious, phone';
 is_deeply [$browser->problems], [], 'no error of a script';
 
 $t->done;
+
+sub permits {
+    return $browser->evaluate('table.rows.get("gpus").more.textContent');
+}
+
+sub marks { return $browser->evaluate('table.rows.get("gpus").marks.innerText') }

@@ -42,6 +42,7 @@ limit(4);
 eventually { $up->now == 4 } 'raised: the queue is served', 5;
 eventually { said() eq 'Limit 4 is in force.' } 'told';
 eventually { $browser->text('.marks') =~ /limit ordered/ } 'marked';
+like($browser->text('#views'), qr/Ordered\s*1/, 'counted');
 like($browser->text('.details'),
     qr/In force: 4, configured: 2, ordered: 4\./, 'both limits');
 
@@ -67,6 +68,7 @@ eventually { said() eq 'The configured limit is in force.' } 'configured';
 eventually { $browser->evaluate(
     'document.querySelector(".control + .control button").disabled') }
     'nothing to go back to';
+eventually { $browser->text('#views') =~ /Ordered\s*0/ } 'none is ordered';
 
 # pause and resume, with a permit of a node that is lost
 

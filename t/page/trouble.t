@@ -38,6 +38,28 @@ eventually { $browser->count('tr.row button') == 1 } 'row there';
 is($browser->count('.banner'), 0, 'no banner');
 $browser->click('tr.row button');
 
+# an answer of something else, as of a proxy that is being maintained
+
+$browser->evaluate(<<'EOF_JS');
+    settings.old = 1000;
+    window.real = window.fetch;
+    window.other = '{}';
+    window.fetch = async () => new Response(other);
+EOF_JS
+for my $other ('{}', '[]', '{"message":"maintenance"}',
+    '{"redis":{"state":"available"},"fleet":{"nodes":[]}}')
+{
+    $browser->evaluate("other = '$other'; poller.failures = 0");
+    eventually { $browser->evaluate('poller.failures') > 0 } "$other: failed";
+    eventually { $browser->text('#banners')
+        =~ /^Node n1 cannot be read\. .*: the answer cannot be shown \(/ }
+        'a banner';
+}
+$browser->evaluate('window.fetch = real');
+eventually { $browser->count('.banner') == 0 } 'back by itself';
+is_deeply([$browser->problems], [], 'no error');
+$browser->evaluate('settings.old = 1e9');
+
 # Redis
 
 $redis->kill;
