@@ -33,18 +33,32 @@ wait_for { $up->now == 4 } 15, 'the limit reached';
 my @last = map { $far->begin('/?class=7') } 1 .. 300;
 wait_for { $t->state->waiting('api') == 300 } 15, 'more than one check has';
 
-my $load = $t->load_start(urls => [ map { $_->url('/?class=0') } $far, $near ],
-    clients => 16, seconds => 3600, timeout => 70);
-wait_for { $t->state->waiting('api') > 308 } 15, 'others wait before them';
-$up->release_all;
+my $load = $t->load_start(
+    urls => [ map { $_->url('/?class=0&hang=1') } $far, $near ],
+    clients => 32, seconds => 3600, timeout => 70);
+wait_for { $t->state->waiting('api') >= 308 } 15, 'others wait before them';
+
+# As many of class 0 wait as there are permits on their way, and those that
+# come free now: no other is granted one.
+sub pass_on { $up->release(4) if $t->state->waiting('api') >= 308 }
+
 my $served = $up->served;
 # a worker checks its counts each 0.8 s, and has a beat each second
-$redis->all_beat(2) for 1 .. $CHECKS;
-cmp_ok $up->served, '>', $served + 100, 'permits changed hands';
+for (1 .. $CHECKS) {
+    my $before = $t->state->lease_ends;
+    wait_for {
+        pass_on();
+        my $ends = $t->state->lease_ends;
+        !grep { $ends->{$_} <= $before->{$_} } keys %$before;
+    } 15, 'a heartbeat of each';
+}
+wait_for { pass_on(); $up->served > $served + 100 } 60, 'permits changed hands';
 ok !(grep { $_->done } @last), 'while the others wait';
 is scalar $_->grep_log(qr/counts differ/), 0, 'counts agree' for $far, $near;
 
-is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200], 'all served';
+$load->stop;
+wait_for { $up->release_all; $load->ready(0) } 60, 'the end of the load';
+is_deeply [ keys %{ $load->wait->{statuses} } ], [200], 'all served';
 is $_->wait->status, 200, 'served' for @holders;
 is_deeply [ grep { $_->wait->status != 200 } @last ], [], 'the others, too';
 is $up->peak, 4, 'limit reached, never exceeded';
