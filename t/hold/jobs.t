@@ -27,7 +27,9 @@ EOF_CONF
 my $log = $t->dir . '/log';
 open my $out, '>>', $log or die "$log: $!";
 $out->autoflush;
-my $job = q{echo "begin $$" >> "$0"; sleep 0.2; echo "end $$" >> "$0"};
+# The first ones end when as many run as may.
+my $job = q{echo "begin $$" >> "$0"; until [ -e "$0.go" ]; do sleep 0.1; done}
+    . q{; sleep 0.2; echo "end $$" >> "$0"};
 
 my %running;
 for my $n (1 .. $JOBS) {
@@ -48,6 +50,10 @@ sub lines {
 }
 
 sub began { return map { /^begin (\d+)/ ? ($1 => 1) : () } lines() }
+
+my %first;
+wait_for { %first = began(); keys %first >= $LIMIT } 60, 'as many as may run';
+open my $go, '>', "$log.go" or die "$log.go: $!";
 
 sub reap {
     for my $pid (keys %running) {
