@@ -36,14 +36,17 @@ EOF_CONF
 
 sub after { return map { /available again after (\d+) ms/ } $node->grep_log(qr/./) }
 
-is $node->get('/?t=1')->status, 200, 'a good session';
+# on a busy machine the scripts may take longer than the timeout here, too
+eventually { $node->get('/?t=1')->status == 200 } 'a good session';
+$node->clear_logs;
 $far->refuse;
 $far->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'an outage';
 $far->refuse(0);
 wait_for { after() == 1 } 15, 'its end';
 $clock->step($LATER);
-is $node->get('/?t=1')->status, 200, 'good for a while';
+eventually { $node->get('/?t=1')->status == 200 } 'good for a while';
+my $outages = after();
 
 # 200 KB/s at most: the longest script takes 0.3 s
 $far->slice(1000, 0.005);
@@ -53,7 +56,7 @@ $far->freeze;
 like $node->get('/dsem/semaphores')->body,
     qr/"state":"unavailable".*"reason":"no reply in time"/, 'the reason';
 $far->thaw;
-eventually { after() == 2 } 'available again';
-cmp_ok((after())[1], '<', $LATER * 1000, 'the time is that of this loss');
+eventually { after() > $outages } 'available again';
+cmp_ok((after())[-1], '<', $LATER * 1000, 'the time is that of this loss');
 
 $t->done;
