@@ -49,7 +49,7 @@ $t->done;
 
 sub load {
     my ($arguments) = @_;
-    return $t->load_start(clients => 40, seconds => 90,
+    return $t->load_start(clients => 40, seconds => 600,
         urls => [ $node->url("/bounded?$arguments") ]);
 }
 

@@ -63,7 +63,7 @@ $t->done;
 
 sub load {
     my ($clients, $backend) = @_;
-    return $t->load_start(clients => $clients, seconds => 90,
+    return $t->load_start(clients => $clients, seconds => 600,
         urls => [ $node->url("/stepped?$backend") ]);
 }
 

@@ -21,7 +21,7 @@ location / {
 EOF_CONF
 
 # half of all requests fail
-my $load = $t->load_start(clients => 40, seconds => 60,
+my $load = $t->load_start(clients => 40, seconds => 600,
     urls => [ map { $node->url("/?hints=1&t=20$_") } '', '&status=500' ]);
 eventually { reason() == 4 } 'errors lower the limit', 30;
 $load->stop->wait;

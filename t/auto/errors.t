@@ -24,7 +24,7 @@ EOF_CONF
 
 wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
 $t->state->set_found('api', 20);
-my $load = $t->load_start(clients => 60, seconds => 60, records => 1,
+my $load = $t->load_start(clients => 60, seconds => 600, records => 1,
     urls => [ $node->url('/failing?t=50&cliff=15') ]);
 
 eventually { $up->peak > 15 } 'a limit that is too high';

@@ -26,7 +26,7 @@ $t->state->set_rule('api', floor => 265_000, latency => 265_000);
 
 my @loads = map {
     my ($key, $clients) = @$_;
-    $t->load_start(clients => $clients, seconds => 60,
+    $t->load_start(clients => $clients, seconds => 600,
         urls => [ $node->url("/shared?t=200&knee=20&k=$key") ]);
 } ['noisy', 50], ['quiet', 5];
 eventually { limit() >= 12 } 'the limit is found', 30;

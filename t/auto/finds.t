@@ -23,7 +23,7 @@ EOF_CONF
 
 my @nodes = $t->fleet(2, $conf);
 
-my $load = $t->load_start(clients => 60, seconds => 60,
+my $load = $t->load_start(clients => 60, seconds => 600,
     urls => [ map { $_->url('/knee?t=60&knee=20&steep=2') } @nodes ]);
 
 my $highest = 0;

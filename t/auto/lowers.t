@@ -28,7 +28,7 @@ $t->state->set_rule('api', floor => 50_000, latency => 50_000,
 $t->state->set_found('api', 25);
 
 # the same service time, but only for a third of the requests
-my $load = $t->load_start(clients => 60, seconds => 180,
+my $load = $t->load_start(clients => 60, seconds => 600,
     urls => [ $node->url('/slower?t=50&knee=8') ]);
 wait_for { $up->peak > 20 } 15, 'the limit found before';
 # found, not only tried

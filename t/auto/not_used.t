@@ -18,7 +18,7 @@ location /unused {
 }
 EOF_CONF
 
-my $load = $t->load_start(clients => 4, seconds => 60,
+my $load = $t->load_start(clients => 4, seconds => 600,
     urls => [ $node->url('/unused?t=10') ]);
 
 wait_for { $up->served > 20 } 15, 'the load';

@@ -66,7 +66,7 @@ $t->done;
 
 sub load {
     my ($clients, $backend) = @_;
-    return $t->load_start(clients => $clients, seconds => 90,
+    return $t->load_start(clients => $clients, seconds => 600,
         urls => [ map { $_->url("/both?$backend") } @nodes ]);
 }
 

@@ -49,7 +49,7 @@ is $up->peak, 7, 'lower again';
 $t->done;
 
 sub load {
-    return $t->load_start(clients => 20, seconds => 90,
+    return $t->load_start(clients => 20, seconds => 600,
         urls => [ $node->url('/auto?t=200') ]);
 }
 

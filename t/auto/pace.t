@@ -26,7 +26,7 @@ EOF_CONF
 # scripts do seldom.
 sub samples { return $redis->calls->{pexpire} // 0 }
 
-my $load = $t->load_start(clients => 40, seconds => 60, keepalive => 1,
+my $load = $t->load_start(clients => 40, seconds => 600, keepalive => 1,
     urls => [ map { $_->url('/paced?t=10') } @fleet ]);
 wait_for { ($t->state->rule('api')->{sessions} // 0) == 4 } 30,
     'the sessions to be counted';

@@ -44,7 +44,7 @@ $up->release($FOUND - 2);
 eventually { $up->now == 3 } 'drained to the order';
 is found(), $FOUND, 'the limit found is kept';
 $up->reset;
-my $load = $t->load_start(clients => 30, seconds => 90,
+my $load = $t->load_start(clients => 30, seconds => 600,
     urls => [ $node->url('/ordered?t=10') ]);
 wait_for { $up->release_all; $up->served > 300 } 30, 'the load to go on';
 is $up->peak, 3, 'the order reached, never exceeded';

@@ -41,7 +41,7 @@ is $node->get('/sent')->status, 200, 'sent by nginx';
 eventually { $redis->cmd('EXISTS', $key) } 'X-Accel-Redirect: a sample';
 
 # half of all requests fail
-my $load = $t->load_start(clients => 40, seconds => 60,
+my $load = $t->load_start(clients => 40, seconds => 600,
     urls => [ map { $node->url("/page?t=20$_") } '', '&status=500' ]);
 eventually { reason() == 4 } 'error_page: errors lower the limit', 30;
 $load->stop->wait;

@@ -72,7 +72,7 @@ $t->done;
 
 sub load {
     my ($clients) = @_;
-    return $t->load_start(clients => $clients, seconds => 90,
+    return $t->load_start(clients => $clients, seconds => 600,
         urls => [ $node->url('/reloaded?t=40&knee=20') ]);
 }
 

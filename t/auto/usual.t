@@ -24,7 +24,7 @@ EOF_CONF
 
 # quick ones first, so that it matters how soon they are forgotten
 my $begun = 0;
-my $load = $t->load_start(clients => 8, seconds => 60,
+my $load = $t->load_start(clients => 8, seconds => 600,
     request => sub { $node->url($begun++ < 300 ? '/?t=10' : '/?t=60') });
 
 # a command that Redis did not know is sent again

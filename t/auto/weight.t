@@ -22,7 +22,7 @@ EOF_CONF
 
 wait_for { $t->state->session_count == 1 && limit() } 15, 'the session';
 $t->state->set_found('api', $LIMIT);
-my $load = $t->load_start(clients => $CLIENTS, seconds => 60,
+my $load = $t->load_start(clients => $CLIENTS, seconds => 600,
     urls => [ $node->url('/heavy?t=300') ]);
 wait_for { $t->state->held('api') == $CLIENTS * $WEIGHT } 15, 'the load';
 eventually { limit() < $LIMIT }

@@ -29,7 +29,7 @@ sub samples { return $redis->calls->{hget} // 0 }
 
 sub told { $node->grep_log(qr/\[error\].*limit of semaphore "api" stays/) }
 
-my $load = $t->load_start(clients => 30, seconds => 90,
+my $load = $t->load_start(clients => 30, seconds => 600,
     urls => [ $node->url('/kept?t=20') ]);
 eventually { told() } 'logged';
 # two more samples, of which the worker sends one in two seconds

@@ -35,7 +35,7 @@ is peak(), 5, 'lower limit stays';
 my $since = now;
 $killed->kill;
 my $load = $t->load_start(urls => [ $stays->url('/killed') ], clients => 50,
-    seconds => 60);
+    seconds => 600);
 wait_for { $up->peak >= 5 } 15, 'load';
 eventually { $up->peak == 12 } 'the other limit in force', $LEASE + 15;
 cmp_ok now - $since, '>', $LEASE / 2, 'not before its lease ends';

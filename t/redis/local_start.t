@@ -31,7 +31,7 @@ server {
 EOF_CONF
 
 my $load = $t->load_start(urls => [ $node->url('/starts?t=50') ],
-    clients => 40, seconds => 30);
+    clients => 40, seconds => 600);
 eventually { $up->peak == 8 } 'whole limit used', 3;
 my $served = $up->served;
 wait_for { $up->served > $served + 30 } 15, 'the load to go on';
