@@ -5,6 +5,7 @@
 # that time expected of the next requests of the key.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 # ms that a request takes, s that the worker is stopped: much longer than a
@@ -15,7 +16,8 @@ my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my $node = $clock->node('n1', <<'EOF_CONF');
 worker_processes 1;
 dsem_redis_timeout 30s;
 dsem_lease 60s;
@@ -34,10 +36,14 @@ sub begin {
     push @all, $request;
 }
 
+sub lease_end { return (values %{ $t->state->lease_ends })[0] }
+
 # the worker's account lives as long as this one
 my $holder = $node->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 is $node->get("/?k=$_&t=$USUAL")->status, 200, "$_: as usual" for qw/a b/;
+# no time passes for the worker but that in which it is stopped
+$clock->stop;
 begin('a', 'hang=1');
 wait_for { $up->now == 2 } 15, 'all permits';
 for (qw/a b a b/) {
@@ -48,10 +54,11 @@ for (qw/a b a b/) {
 my $places = $t->state->places('api');
 
 $node->freeze;
-my $stopped = now;
-wait_for { now - $stopped > $STOPPED } 60, 'a while';
+$clock->step($STOPPED);
+my $lease = lease_end();
 $node->thaw;
-$redis->beats(1, 'the worker runs', 30);
+# one heartbeat: no other is due before its clock goes on
+wait_for { lease_end() > $lease } 30, 'the worker runs';
 is_deeply $t->state->places('api'), $places, 'no ticket was moved';
 
 $up->release_nonce($all[0]->nonce);
@@ -71,5 +78,6 @@ cmp_ok $second - $first, '<', 3_500_000, 'the key is not a slow one';
 $up->release_all;
 is $_->wait->status, 200, 'the holder, and the other one'
     for $holder, $other;
+$clock->go;
 
 $t->done;
