@@ -5,6 +5,7 @@
 # request always did, and every permit is returned, however late the message.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $REQUESTS = $ENV{DSEM_LONG} ? 4000 : 160;
@@ -30,8 +31,10 @@ location /waits {
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
-my @fleet = map { $t->node("n$_", $conf, REDIS => $proxy[$_ - 1]->address) }
-    1, 2;
+# of the one whose requests are late
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my @fleet = ($clock->node('n1', $conf, REDIS => $proxy[0]->address),
+    $t->node('n2', $conf, REDIS => $proxy[1]->address));
 
 sub state { return $t->state->counts('api') }
 
@@ -79,6 +82,7 @@ $up->reset;
 my @holders = map { $fleet[1]->begin('/waits?hang=1') } 1, 2;
 wait_for { $up->now == 2 } 15, 'both permits';
 my $refused = 0;
+$clock->stop;
 for my $n (1, 2) {
     my @late = map { $fleet[0]->begin('/late') } 1, 2;
     wait_for { state() eq '2 2' } 15, 'the tickets';
@@ -87,11 +91,13 @@ for my $n (1, 2) {
     $up->release_all;
     $_->wait for @holders;
     wait_for { state() eq '2 0' } 15, 'the grants';
+    $clock->step(1.6);
     $refused += grep { $_->wait->status == 503 } @late;
     $proxy[0]->thaw('s2c');
     @holders = map { $fleet[1]->begin('/waits?hang=1') } 1, 2;
     wait_for { $up->now == 2 } 15, 'both permits';
 }
+$clock->go;
 is $refused, 4, 'rejected while granted';
 is $up->started, 6, 'late grants handed on';
 is state(), '2 0', 'each permit counted once';
