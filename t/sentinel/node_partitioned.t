@@ -6,9 +6,10 @@
 # back soon after the partition.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
-my ($LIMIT, $LEASE) = (4, 3);
+my ($LIMIT, $LEASE) = (4, 60);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $set = $t->sentinel(servers => 2, sentinels => 0);
@@ -20,7 +21,7 @@ worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 dsem_redis_connect_timeout 500ms;
 dsem_redis_timeout 500ms;
-dsem_lease 3s;
+dsem_lease 60s;
 dsem_on_error reject;
 dsem_status 503 error=500;
 location /waits {
@@ -29,9 +30,12 @@ location /waits {
 }
 EOF_CONF
 
+# of the one that is cut off
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my %node = map {
-    my $address = $_ eq 'cut' ? $way->address : $set->master->address;
-    $_ => $t->node($_, $conf, MASTER => $_,
+    my ($on, $address) = $_ eq 'cut' ? ($clock, $way->address)
+        : ($t, $set->master->address);
+    $_ => $on->node($_, $conf, MASTER => $_,
         SENTINELS => $set->watch($_, $address)->address);
 } qw(cut whole);
 my $state = Dsem::State->new($set->master);
@@ -48,6 +52,7 @@ $set->master->all_beat(2);
 my $opened = $way->accepted;
 $way->freeze;
 my $frozen = now;
+$clock->step($LEASE / 2);
 eventually { $node{cut}->grep_log(qr/ unavailable \(/) } 'node cut off';
 $up->release_nonce($cut[0]->nonce);
 is $cut[0]->wait->status, 200, 'running request served';
@@ -55,9 +60,10 @@ is $node{cut}->get('/waits?t=1')->status, 200, 'own permit used again';
 is $up->now, 3, 'freed permit not granted to the other node';
 $up->release_nonce($cut[1]->nonce);
 is $cut[1]->wait->status, 200, 'running request served';
-eventually { $node{cut}->get('/waits?t=1')->status == 500 }
-    'rejects after the fence';
-cmp_ok now - $frozen, '>', $LEASE / 2, 'own permits until the fence';
+is $node{cut}->get('/waits?t=1')->status, 200, 'own permits until the fence';
+$clock->step($LEASE / 4);
+is $node{cut}->get('/waits?t=1')->status, 500, 'rejects after the fence';
+$state->lapse(grep { /^cut:/ } $state->sessions);
 eventually { $up->now == 3 && $state->session_count == 1 }
     'permits granted after the lease';
 push @whole, $waits, $node{whole}->begin('/waits?hang=1');
