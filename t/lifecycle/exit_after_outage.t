@@ -44,10 +44,14 @@ $clock->step(3);
 wait_for { now > $stepped + 0.8 } 15, 'a turn of the worker';
 ok $leaves->alive, 'worker drains';
 
+# its wait lasts two seconds, and it connects again within one
+$clock->stop;
 is $up->release(1), 1, 'long request ends';
 is $request->wait->status, 200, 'long request served';
 $proxy->refuse(0);
+$clock->step(1);
 eventually { $waits->done } 'permit handed over', 10;
+$clock->go;
 is $waits->wait->status, 200, 'waiting request served';
 eventually { !$leaves->alive } 'worker gone';
 is scalar(grep { /^leaves:/ } $t->state->sessions), 0, 'session removed';

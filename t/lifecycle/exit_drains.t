@@ -8,7 +8,7 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my ($LEASE, $LINGER, $DELAY) = (60, 2, 0.5);
+my ($LEASE, $LINGER, $DELAY) = (60, 2, 0.2);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
