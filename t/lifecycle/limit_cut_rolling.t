@@ -20,7 +20,7 @@ EOF_CONF
 
 my @nodes = $t->fleet(3, $conf);
 my $load = $t->load_start(urls => [ map { $_->url('/cut') } @nodes ],
-    clients => 60, seconds => 120);
+    clients => 60, seconds => 600);
 wait_for { $up->peak == 12 } 15, 'load at the old limit';
 
 for my $node (@nodes) {
@@ -30,7 +30,8 @@ for my $node (@nodes) {
     # requests admitted before the first reload end
     wait_for { held() <= 5 && $up->now <= 5 } 15, 'the new limit in force';
     $up->reset;
-    wait_for { $up->served > 100 } 30, 'the load to go on';
+    wait_for { $up->served > 100 && $up->peak >= 5 } 30,
+        'the load to go on, at the limit';
     is $up->peak, 5, "$name reloaded: new limit for all";
 }
 
