@@ -19,8 +19,11 @@
 --   where it was set back, ms for which beats report idle permits (0: they are
 --   not wanted), 1: the session was silent for two heartbeats, its tickets
 --   may be parked until it sends a sync, 0: it was not, longest registered
---   lease in ms: integers
+--   lease in ms, clock, term of the state, 0: unknown: integers
 -- Messages: "beat <number>"; "raised", see include/limits_withdraw.lua
+--
+-- A term that is not that of the session: another process has the state, and
+-- the connection did not end, as behind a proxy. The session says hello.
 --
 -- Where the sessions ZSET is not as long as the head of the shard says, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.
@@ -73,7 +76,8 @@ local function remove_expired(shard)
     return #expired
 end
 
-local v = redis.call('HMGET', key, '.', session, 'watched', 'leases')
+local v = redis.call('HMGET', key, '.', session, 'watched', 'leases',
+    'term')
 local shard = shard_parse(key, v[1])
 local entry = shard and entry_parse(v[2])
 if not entry or entry.epoch ~= epoch or shard.gen ~= gen then
@@ -104,4 +108,5 @@ local published = entry_publish(key, session, entry, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
     live, removed, recovery, published and 1 or 0, moved, wanted,
-    silent and 1 or 0, leases_last(v[4], lease) }
+    silent and 1 or 0, leases_last(v[4], lease), shard.clock,
+    tonumber(v[5]) or 0 }

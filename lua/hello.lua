@@ -18,6 +18,8 @@
 -- ARGV[11] number of shards of the prefix: integer > 0; 1: not in a Cluster
 -- ARGV[12] term that the session remembers of this generation: integer, 0: none
 -- ARGV[13] longest lease of the fleet that the session knows: integer, ms
+-- ARGV[14] clock in the last answer to this session, which was its age ago:
+--   integer, 0: it has had none
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
@@ -25,7 +27,7 @@
 --   2: the state is older than it, and recovers since another process has it,
 --   1: the limits of the configuration have to be stated (configure), 0: not,
 --   number that identifies the Redis process, 0: unknown,
---   term of the state, longest registered lease in ms; or an error
+--   term of the state, longest registered lease in ms, clock; or an error
 --   "WRONGMODE ...", for people: a node, which is named, uses the prefix with
 --   another number of shards, or a Cluster is used as one server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
@@ -48,6 +50,11 @@
 -- masters since this one wrote its state: a former master is named again, that
 -- was no replica meanwhile. That causes the same recovery. The lower digits of
 -- a term are random: two that take over from one state give different terms.
+--
+-- The machine of Redis may have stood still together with its clock, as a
+-- virtual machine that was paused: then the clock has not moved for as long as
+-- a session had no answer, and there is the same pause as after an outage. A
+-- session that was cut off alone finds the clock moved by the others.
 --
 -- The run id comes from INFO in this script, so it is that of the process that
 -- has the keys, whatever else a proxy connects to. State of another layout is
@@ -81,6 +88,7 @@ if #(seal or '') ~= 16 or string.find(seal, '%X') then
 end
 local shards = integer(11, 1)
 local remembered, longest = integer(12), integer(13)
+local answered = integer(14)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
 -- steps of terms
@@ -171,6 +179,16 @@ local function is_older(census, term)
         and math.floor(term / TERM) - math.floor(remembered / TERM) == 1
 end
 
+-- Whether no session may have had an answer for three quarters of a lease,
+-- although the clock has not moved so far, and no pause has begun since: the
+-- first command after that has moved it by a quarter of a lease at most.
+local function stood_still(shard, paused)
+    -- R3: fence
+    return answered > 0 and known == shard.gen and age >= lease * 3 / 4
+        and age - (shard.clock - answered) >= lease / 2
+        and paused <= answered
+end
+
 -- The others learn of a new session with their next beat. If state is lost
 -- before that, one that knows of it makes the census wait for it.
 local function notify_others(size)
@@ -186,7 +204,7 @@ end
 -- a key of the wrong type must fail the script before its first write
 local registered = redis.call('ZCARD', sessions)
 local v = redis.call('HMGET', key, '.', session, 'created', 'run', 'gen',
-    'wall', 'shards', 'term')
+    'wall', 'shards', 'term', 'paused')
 local shard = shard_parse(key, v[1])
 local entry, bar_end = entry_parse(v[2])
 
@@ -235,6 +253,9 @@ end
 if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end
 
 local lost = known ~= 0 and known ~= shard.gen
+if stood_still(shard, tonumber(v[9]) or 0) then
+    clock_pause(shard, math.max(lease, leases_longest(shard, age * 4 / 3)))
+end
 local census = census_of(shard, tonumber(v[3]) or 0, restarted)
 if lost then
     census.lost = true
@@ -266,4 +287,4 @@ if not entry then notify_others(size) end
 local before = entry and 1
     or recovery > 0 and is_older(census, term) and 2 or 0
 return reply(STATUS.ok, shard.gen, size, recovery, before, unknown,
-    run_number(run), term, leases_longest(shard, 2^53))
+    run_number(run), term, leases_longest(shard, 2^53), shard.clock)

@@ -2,6 +2,13 @@
 -- was stepped, or Redis stood still. One worker alone may be a little late.
 local LEAP = 5 / 4
 
+-- Grants nothing for a quarter of this lease.
+local function clock_pause(shard, lease)
+    local ends = shard.clock + math.floor(lease / 4)
+    redis.call('HSET', shard.key, 'pause', ends, 'paused', shard.clock)
+    shard.recover_until = math.max(shard.recover_until, ends)
+end
+
 -- Moves the clock of the shard; lease: of the caller, which counts only if no
 -- session is registered. After three quarters of a lease without a command
 -- although sessions are registered, all workers with that lease may have
@@ -25,10 +32,7 @@ local function clock_tick(shard, lease)
     end
     -- R3: fence
     if passed >= lease * 3 / 4 and shard.sessions > 0 then
-        local longest = leases_longest(shard, passed * 4 / 3)
-        local pause = shard.clock + math.floor(longest / 4)
-        redis.call('HSET', shard.key, 'pause', pause)
-        shard.recover_until = math.max(shard.recover_until, pause)
+        clock_pause(shard, leases_longest(shard, passed * 4 / 3))
     end
     return passed
 end

@@ -104,10 +104,10 @@ static ngx_int_t ngx_http_dsem_script_decode_text(
  * good in any epoch: their owners find out whether they still wait for them.
  */
 static ngx_http_dsem_script_rule_t  ngx_http_dsem_script_rules[] = {
-    { 8, 0, 0, 0 },     /* hello */
+    { 9, 0, 0, 0 },     /* hello */
     { 1, 1, 0, 0 },     /* declare */
     { 1, 0, 0, 0 },     /* declared */
-    { 8, 0, 0, 0 },     /* beat */
+    { 10, 0, 0, 0 },    /* beat */
     { 8, 1, 1, 0 },     /* sync */
     { 1, 0, 0, 1 },     /* bye */
     { 0, 0, 0, 0 },     /* configure */

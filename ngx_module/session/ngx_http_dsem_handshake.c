@@ -67,6 +67,7 @@ typedef struct {
     int64_t                   process;     /* of Redis; 0: unknown */
     int64_t                   term;
     int64_t                   longest;     /* lease of the fleet, ms */
+    int64_t                   clock;       /* ms */
 } ngx_http_dsem_handshake_hello_t;
 
 
@@ -80,6 +81,8 @@ typedef struct {
     int64_t                   idle;        /* ms, report idle permits */
     int64_t                   silent;      /* unsigned:1, before this beat */
     int64_t                   longest;     /* lease of the fleet, ms */
+    int64_t                   clock;       /* ms */
+    int64_t                   term;        /* 0: unknown */
 } ngx_http_dsem_handshake_beat_t;
 
 
@@ -112,6 +115,8 @@ static void ngx_http_dsem_handshake_leave_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
+    int64_t moved);
 static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
     uint64_t sent, ngx_uint_t fleet, ngx_msec_t longest);
 static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
@@ -250,7 +255,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 10);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 11);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -267,6 +272,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, session->nshards);
     ngx_http_dsem_resp_number(command, session->term);
     ngx_http_dsem_resp_number(command, session->lease.longest);
+    ngx_http_dsem_resp_number(command, session->clock);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -302,6 +308,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     session->generation = hello->generation;
     session->term = hello->term;
+    session->clock = hello->clock;
 
     ngx_http_dsem_session_set_recovery(session, hello->recovery);
 
@@ -671,7 +678,6 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_handshake_call_t *call = data;
 
-    int64_t                          step;
     uint64_t                         sent;
     ngx_http_dsem_session_t         *session;
     ngx_http_dsem_handshake_beat_t  *beat;
@@ -687,24 +693,18 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     beat = (ngx_http_dsem_handshake_beat_t *) reply->values;
 
-    /*
-     * ms by which the clock of Redis has moved since a command of some worker,
-     * which was no earlier than the last renewal of this one: more than that,
-     * or less than nothing, is a step
-     */
-
-    step = beat->moved;
-
-    if (step > 0) {
-        step -= (int64_t) ngx_http_dsem_lease_age(&session->lease);
-        step = ngx_max(step, 0);
+    if (beat->term && beat->term != session->term) {
+        /*
+         * An endpoint has kept the connection over a failover.  The lease is
+         * not renewed: this process may count less than the one before.
+         */
+        ngx_http_dsem_handshake_resync(session, "another redis process", 0);
+        return;
     }
 
-    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: clock of redis stepped by %L ms", step);
-    }
+    session->clock = beat->clock;
 
+    ngx_http_dsem_handshake_stepped(session, beat->moved);
     ngx_http_dsem_redis_published(session->redis, beat->published != 0);
     ngx_http_dsem_handshake_renew(session, sent, beat->nsessions,
                                   beat->longest);
@@ -722,6 +722,32 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
                       "dsem: lease of %L sessions expired, their permits are "
                       "released, %L sessions remain",
                       beat->expired, beat->nsessions);
+    }
+}
+
+
+/*
+ * "moved" is by how many ms the clock of Redis has moved since a command of
+ * some worker, which was no earlier than the last renewal of this one: more
+ * than that, or less than nothing, is a step.
+ */
+
+static void
+ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
+    int64_t moved)
+{
+    int64_t  step;
+
+    step = moved;
+
+    if (step > 0) {
+        step -= (int64_t) ngx_http_dsem_lease_age(&session->lease);
+        step = ngx_max(step, 0);
+    }
+
+    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: clock of redis stepped by %L ms", step);
     }
 }
 

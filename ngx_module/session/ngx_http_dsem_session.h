@@ -132,7 +132,7 @@ typedef struct {
  * undeclared      a state that is new counts nothing for it until it has
  *                 declared
  *                 set by the reply to a hello; cleared by that to "declared"
- * entered         this name was registered before
+ * entered         it was registered before, maybe under a name that it has lost
  *                 set by the reply to a hello; cleared with "started"
  * verify          keys of a semaphore may be lost
  *                 set by resync; cleared by the reply to a hello
@@ -167,6 +167,8 @@ struct ngx_http_dsem_session_s {
 
     int64_t                            generation; /* 0: none yet */
     int64_t                            term;       /* of it, 0: none yet */
+    int64_t                            clock;      /* of it, ms, at the last
+                                                      renewal of the lease */
     ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         nsessions;  /* live ones of the fleet;
                                                       0: unknown */

@@ -75,7 +75,7 @@ sub lost_again {
 }
 
 # elements of the replies to hello and to a declaration without tickets
-lost_again('hello', '\*12\r\n\$\d+\r\ncut:',
+lost_again('hello', '\*13\r\n\$\d+\r\ncut:',
     sub { $state->session_count == 2 });
 lost_again('declare', '\*5\r\n\$\d+\r\ncut:',
     sub { $state->held($_[0]) == 4 });

@@ -17,7 +17,7 @@ my ($gen, $big) = ($one->gen, '9007199254740994');
 my @who = ($one->name, 1, 77);
 my %argv = (
     hello => [ $one->name, 2, 77, $gen, 5, 5000, 2, 9, 'a1',
-        'f' x 16, 1, 4, 5000 ],
+        'f' x 16, 1, 4, 5000, 60_000 ],
     configure => [ @who, 'a1', 0, 1, 2, 'api', 3, 'web', 4 ],
     beat => [ @who, $gen, 5000, 'api 3 web 12' ],
     inspect => [ @who, 9, 5000, 'api' ],
@@ -40,7 +40,7 @@ my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
         \@positive, \@count, \@count, undef,
         [ 'f' x 15, 'f' x 17, 'F' x 15 . 'g', 'f' x 15 . "\n" ],
-        \@positive, \@count, \@count ],
+        \@positive, \@count, \@count, \@count ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
         [ $big, -1, 0, 3, 5 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive, undef ],

@@ -15,7 +15,10 @@ my ($one, $two, $three) = @old;
 cmp_ok $one->hello(restarted => 1)->{recovery}, '>', 3000,
     'recovery begins';
 $one->declared;
-is $three->beat->{status}, 'ok', 'registry survived';
+my $beat = $three->beat;
+is $beat->{status}, 'ok', 'registry survived';
+cmp_ok $beat->{term}, '>', $three->{term}, 'another term';
+is $beat->{term}, $one->{term}, 'that of the first one';
 $two->enter;
 is $one->ask('api', 1), 'recovering', 'third session missing';
 my $new = $scripts->session('new')->enter;

@@ -39,15 +39,15 @@ for my $script (qw/sync declare declared beat configure order/) {
 }
 
 my $gen = $two->gen;
-my @hello = ($gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1, 0, 5000);
-is_deeply [ reply('hello', 3, 0, @hello) ], [ 'ok', 12 ], 'hello: ok';
+my @hello = ($gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1, 0, 5000, 0);
+is_deeply [ reply('hello', 3, 0, @hello) ], [ 'ok', 13 ], 'hello: ok';
 is_deeply [ reply('hello', 3, 1, @hello) ], [ 'stale', 4 ], 'hello: stale';
 is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
     'declare: a place for each ticket';
 is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
     'configure: ok';
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
-is_deeply [ reply('beat', 3, 4, $gen, 5000, '') ], [ 'ok', 12 ], 'beat: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000, '') ], [ 'ok', 14 ], 'beat: ok';
 
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],

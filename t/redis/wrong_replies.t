@@ -228,7 +228,7 @@ my @workers = sort map { $_->{node}->workers } @lied;
 
 # replies by their length; the fifth part of hello's is a generation
 my $SYNC = '^\*15\r\n';
-my $HELLO = '^\*12\r\n\$\d+\r\n\S+\r\n(?::\d+\r\n){3}:\d{6,}\r\n';
+my $HELLO = '^\*13\r\n\$\d+\r\n\S+\r\n(?::\d+\r\n){3}:\d{6,}\r\n';
 my $SCRIPT = '^\*\d+\r\n\$(?!7\r\nmessage)';
 
 # where the scripts take longer than the timeout, Redis is unavailable at first

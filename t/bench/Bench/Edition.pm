@@ -266,7 +266,7 @@ sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }
 # the script asks for it
 sub run_id { () }
 
-sub seal { 'f' x 16, 1, 0, 0 }
+sub seal { 'f' x 16, 1, 0, 0, 0 }
 
 sub idle { '' }
 

@@ -100,4 +100,8 @@ sub refuse { $_[0]->_ask('refuse', $_[1] // 1) }
 # Sets the target of new connections.
 sub retarget { $_[0]->_ask('retarget', $_[1]) }
 
+# As an endpoint that keeps connections over a failover: each goes on at the
+# target. Only a subscription ends.
+sub swap { $_[0]->_ask('swap') }
+
 1;

@@ -82,6 +82,7 @@ sub readable {
         return watch($self, $side);
     }
     $side->{eof} = 1 if $n == 0;
+    $pair->{subscribed} = 1 if $bytes =~ /^SUBSCRIBE\r$/mi;
     watch($self, $side);
     $bytes = lose($self, $side, $bytes) if $n && $self->{swallow};
     pass($self, $side, $bytes);
@@ -248,6 +249,20 @@ sub do_cut {
     my @pairs = values %{ $self->{pairs} };
     end_pair($_, $rst) for @pairs;
     return scalar @pairs;
+}
+
+sub do_swap {
+    my ($self) = @_;
+    for my $pair (values %{ $self->{pairs} }) {
+        end_pair($pair, 0), next if $pair->{subscribed};
+        my $side = $pair->{s2c};
+        delete @$side{qw(reader writer timer)};
+        $side->{queue} = [];
+        $side->{sock} = dial($self->{target}) or die "dial: $!\n";
+        $side->{sock}->blocking(0);
+        watch($self, $side);
+    }
+    return 1;
 }
 
 sub do_freeze {

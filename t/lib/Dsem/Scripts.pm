@@ -234,8 +234,9 @@ sub hello {
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
         $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-',
         $seal, $arg{shards} // 1, $arg{term} // $self->{term},
-        $arg{longest} // $self->{lease});
-    @$reply{qw/gen live recovery known unknown process term longest/} = @rest;
+        $arg{longest} // $self->{lease}, $arg{clock} // 0);
+    @$reply{qw/gen live recovery known unknown process term longest clock/}
+        = @rest;
     @$self{qw/gen told term/} = @$reply{qw/gen live term/}
         if $reply->{status} eq 'ok';
     return $reply;
@@ -277,8 +278,8 @@ sub beat {
     my ($self, $idle) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
         $self->{lease}, $idle // '');
-    @$reply{qw/live removed recovery published moved wanted silent longest/}
-        = @rest;
+    @$reply{qw/live removed recovery published moved wanted silent longest
+        clock term/} = @rest;
     $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }

@@ -56,7 +56,8 @@ sub hello {
     @$self{qw(inbox stated)} = ([], '');
     my ($status, $gen, undef, $recovery) = $walk->script('hello',
         @$self{qw(name epoch)}, 1, $self->{gen}, 1 + int rand 2 ** 40, 60_000,
-        $self->{told}, 0, '-', sprintf('%016x', $self->{epoch}), 1, 0, 60_000);
+        $self->{told}, 0, '-', sprintf('%016x', $self->{epoch}), 1, 0, 60_000,
+        0);
     die "C1 hello: status $status" if $status != OK;
     @$self{qw(gen told)} = ($gen, 4);
     $self->declare or return $self->hello if sum($self->{run})

@@ -15,6 +15,7 @@ package Model::Worker;
 #   todo        name -> release, cancel, ask: for the next sync; late: the part
 #               of release from cancels that came too late
 #   longest     lease of the fleet, as far as it knows
+#   clock       of Redis, in the last reply to a hello or beat
 #   config      id of its configuration, "c" and its limit; "-": it drains
 #   limit       its limit
 #   conn        commands not executed, replies not read; undef: not connected
@@ -61,8 +62,8 @@ sub new {
     my $self = bless {
         walk => $walk, gen => 0, term => 0, byes => [], epoch => 0, number => 0,
         ready => 0, fence => -1, own_fence => -1, stopped => 0, tickets => 0,
-        beaten => 0, looked => 0, told => 0, told_at => 0, used => {},
-        wait => {},
+        beaten => 0, looked => 0, told => 0, told_at => 0, clock => 0,
+        used => {}, wait => {},
         limit => $walk->{limit}, config => "c$walk->{limit}", entered => 0,
         recovery => 0, undeclared => [], declares => 0, new_state => 0,
         run => '', known_run => '', lease => $walk->{lease}, %arg,
@@ -223,7 +224,8 @@ sub hello {
     $self->send('hello', undef,
         [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
-            $self->{config}, $self->seal, 1, $self->{term}, $self->{longest} ],
+            $self->{config}, $self->seal, 1, $self->{term}, $self->{longest},
+            $self->{clock} ],
         $self->{config});
 }
 
@@ -232,8 +234,8 @@ sub seal { return sprintf '%08x%08x', $_[0]{name} =~ /(\d+)/, $_[0]{epoch} }
 
 sub hello_reply {
     my ($self, $command, @rest) = @_;
-    my ($gen, $told, $recovery, $registered, $unknown, $run, $term, $longest)
-        = @rest;
+    my ($gen, $told, $recovery, $registered, $unknown, $run, $term, $longest,
+        $clock) = @rest;
     $self->{run} = $run;
     my $lost = $self->{gen} && $self->{gen} != $gen;
     # registered 2: the state is older than this session, and recovers
@@ -243,7 +245,7 @@ sub hello_reply {
         || $self->{entered} && !$lost && !$registered || $lost && !$recovery);
     $self->{entered} = 1;
     @$self{qw/gen term/} = ($gen, $term);
-    $self->renew($command, $told, $recovery, $longest);
+    $self->renew($command, $told, $recovery, $longest, $clock);
     $self->{new_state} = $recovery && !$counted;
     $self->{own_fence} = $self->{fence}
         if !$self->{new_state} || $self->broken('declared');
@@ -274,8 +276,8 @@ sub expired {
 
 # A hello or a beat was answered.
 sub renew {
-    my ($self, $command, $told, $recovery, $longest) = @_;
-    $self->{longest} = $longest;
+    my ($self, $command, $told, $recovery, $longest, $clock) = @_;
+    @$self{qw/longest clock/} = ($longest, $clock);
     # R3: fence
     $self->{fence} = $command->{at} + 0.75 * $self->{lease};
     @$self{qw/told told_at/} = ($told, $command->{at});
@@ -587,7 +589,9 @@ sub receive {
     if ($script eq 'hello') {
         $self->hello_reply($command, @rest);
     } elsif ($script eq 'beat') {
-        $self->renew($command, @rest[0, 2, 7]);
+        # another process has the state, and the connection has not ended
+        return $self->hello if $rest[9] && $rest[9] != $self->{term};
+        $self->renew($command, @rest[0, 2, 7, 8]);
         $self->ask_at_once if $rest[6];
         $self->{own_fence} = $self->{fence};
     } elsif ($script =~ /^(configure|adjust)$/) {
