@@ -185,8 +185,8 @@ help:
 	@echo 'make model-zoo       the same rules with 34 backends and traffics;'
 	@echo '                     END=1: 16 others, END=last: eight more, END=walls:'
 	@echo '                     20, END=rest: 14, END=errors: 18, fresh: 12,'
-	@echo '                     falls: ten, below: 13, start: 12, low: 15; by luajit'
-	@echo '                     where there is one'
+	@echo '                     falls: ten, below: 13, start: 12, low: 15, hang: ten;'
+	@echo '                     by luajit where there is one'
 	@echo 'make mutants         single changes to the sources, each of which must fail a'
 	@echo '                     test; NAME=name one, J=1 one at a time, see'
 	@echo '                     t/mutants/README.md'
@@ -596,7 +596,7 @@ model-limits: limits-needs
 model-zoo: limits-needs
 	@SORT=1 $$(command -v luajit || command -v lua5.1) t/model/zoo \
 	    $(if $(END),$(or $(filter last walls rest errors fresh falls below \
-	    start low,$(END)),end))
+	    start low hang,$(END)),end))
 
 mutants: test-needs
 	@J=$(J) NGINX_SRC='$(abspath $(NGINX_SRC))' t/mutants/run $(NAME)

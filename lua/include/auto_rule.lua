@@ -114,10 +114,12 @@ local AUTO_ERROR = 50
 -- one
 local AUTO_FAILED = { high = 50, low = 200 }
 -- ms after which fewer will do, and a limit that is not used is seen to be so;
--- for which a limit that caused errors is not tried again; after a change that
--- are not judged, two latencies, at most; that requests that hang may add to a
--- latency, at most
-local AUTO_MS = { longest = 10000, blame = 20000, settle = 120000, held = 2500 }
+-- for which a limit that caused errors is not tried again; where most failed at
+-- it, for each that it took to see that, and how many of these count at most;
+-- after a change that are not judged, two latencies, at most; that requests
+-- that hang may add to a latency, at most
+local AUTO_MS = { longest = 10000, blame = 20000, each = 20, hung = 30000,
+    settle = 120000, held = 2500 }
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
 -- distance of a session's usual time from that of the fleet that may be chance;
@@ -257,13 +259,15 @@ local function auto_level(s)
 end
 
 -- Whether the latency at a higher limit that is tried has risen by more than
--- the limit, and than chance allows. The first requests to end are short ones.
-local function auto_wall(s)
-    if s.mode ~= AUTO_MODE.probe or s.tried < s.base
-        or s.count - s.errors < AUTO_FEWEST
-    then
-        return false
+-- the limit, and than chance allows, or most requests fail there. The first
+-- requests to end are short ones, and those that fail quickly.
+local function auto_wall(s, now)
+    if s.mode ~= AUTO_MODE.probe or s.tried < s.base then return false end
+    if s.errors * 2 > s.count then
+        return s.count >= AUTO_FEWEST and auto_fails(s)
+            and (now - s.opened) * 1000 >= 2 * s.mean
     end
+    if s.count - s.errors < AUTO_FEWEST then return false end
     local level, error = auto_level(s)
     return level - s.level - 10000 * math.log(s.tried / s.base)
         > AUTO_WALL * auto_scatter(s, error)
@@ -296,7 +300,7 @@ local function auto_enough(s, now)
             and math.abs(s.errors - half) > 2 * math.sqrt(half)
             or count >= (s.before < 200 and AUTO_FAILED.low or AUTO_FAILED.high)
     end
-    if auto_wall(s) then return true end
+    if auto_wall(s, now) then return true end
     if count < math.max(AUTO_FEWEST, math.min(2 * limit, AUTO_MOST)) then
         return false
     end
@@ -349,7 +353,9 @@ end
 
 -- Requests fail more often than usual: a lower limit shows whether that
 -- helps, the limit found where another one is tried. A higher one that is tried
--- has not been judged: it is no limit of before. Nor is a lower one, unless
+-- has not been judged: it is no limit of before. Where most fail there, they
+-- may have hung until a timeout: the last of them end as late, and to try it
+-- again costs as much. Nor is a lower one a limit of before, unless
 -- most fail, as in an outage: the first requests to end there are those of the
 -- limit found that hang until their timeout. Nor is one below the first limit,
 -- at which their rate would be judged slowly.
@@ -372,7 +378,11 @@ local function auto_failed(s, rate, min, now)
     s.mode, s.before, s.again = AUTO_MODE.errors, rate, 0
     s.base = math.min(limit, kept)
     s.ceiling, s.blamed = limit, now
+    local took = kept < limit and rate >= 500 and now - s.changed or 0
+    s.blamed = s.blamed + math.max(0, AUTO_MS.each * math.min(took,
+        AUTO_MS.hung) - AUTO_MS.blame)
     auto_set(s, math.max(min, math.min(lower, limit - 1)), now)
+    s.changed = s.changed + math.min(took, AUTO_MS.settle)
 end
 
 -- Of a limit that was lowered because of errors. Where half of it does not
