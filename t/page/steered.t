@@ -88,6 +88,8 @@ my $late = $node->begin('/?hang=1');
 eventually { $browser->evaluate(q{table.rows.get('reports').figures.data
     .waiting}) == 2 } 'two wait';
 is($up->now, 0, 'none passes');
+like($browser->text('#fleet-more'), qr/^holding or waiting: n1 \(1\)/,
+    'a worker that waits has no permits');
 $browser->screenshot('paused-1400');
 $browser->click('.details button >> text=Resume');
 eventually { $up->now == 1 } 'resumed: one passes', 5;
