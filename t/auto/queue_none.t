@@ -24,18 +24,18 @@ location /heavy {
 EOF_CONF
 
 wait_for { $t->state->session_count == 3 && limit() } 15, 'all sessions';
-is $nodes[0]->get('/rejecting?t=100')->status, 200, 'a request';
+is $nodes[0]->get('/rejecting?t=200')->status, 200, 'a request';
 wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
 # a latency without queueing that this machine keeps even when it is busy
-$t->state->set_rule('api', floor => 132_000, latency => 132_000);
+$t->state->set_rule('api', floor => 265_000, latency => 265_000);
 
 # bursts, which need the limit for a fifth of the time only
 my %answers;
 eventually {
-    my @burst = map { $nodes[ $_ % 3 ]->begin('/rejecting?t=100') } 1 .. 30;
+    my @burst = map { $nodes[ $_ % 3 ]->begin('/rejecting?t=200') } 1 .. 30;
     $answers{ $_->wait->status }++ for @burst;
     my $ended = now;
-    wait_for { now - $ended > 0.35 } 15, 'a pause';
+    wait_for { now - $ended > 0.7 } 15, 'a pause';
     limit() >= 14;
 } 'raised because of rejected requests', 30;
 is_deeply [ sort keys %answers ], [200, 503], 'served or rejected';
