@@ -300,11 +300,9 @@ local function acquire(call, sem, view, account, ask, first)
         return VERDICT.granted, 0, 0
     end
     -- R2: full queue
-    -- a heavy one drops no more tickets than a light one would
-    local slack = semaphore_slack(sem, account, view)
-    if sem.waiting >= ask[4] + math.ceil(slack / ask.weight) and not (ask.key
-        and fairs.make_room(call, sem, view, next_place(sem, ask),
-            math.min(sem.waiting, ask[4] + slack)))
+    local most = ask[4] + semaphore_slack(sem, account, view)
+    if sem.waiting >= most and not (ask.key
+        and fairs.make_room(call, sem, view, next_place(sem, ask), most))
     then
         return VERDICT.rejected, 0, 0
     end

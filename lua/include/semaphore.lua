@@ -95,9 +95,9 @@ local function semaphore_new(key, queue, session, values, view, a_pool)
     }
 end
 
--- By how many tickets of weight 1 the queue may exceed its length: the permits
--- of other sessions while some may be idle, so that no request is rejected
--- while an idle permit exists.
+-- By how many tickets the queue may exceed its length: the permits of other
+-- sessions while some may be idle, so that no request is rejected while an
+-- idle permit exists.
 local function semaphore_slack(sem, account, view)
     local others = sem.reuse[REUSE.active] + sem.reuse[REUSE.recalled]
         - (account.reuse > 0 and 1 or 0)
