@@ -167,14 +167,15 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     /*
      * its connection was closed too early, or reset, or it was silent; or its
-     * stream was reset, or the response is no valid one, where the client is
-     * still there
+     * stream was reset, or the response is no valid one, where neither the
+     * client is gone nor another filter has failed
      */
 
     if (rc == NGX_HTTP_BAD_GATEWAY
         || rc == NGX_HTTP_GATEWAY_TIME_OUT
         || (rc == NGX_ERROR
-            && !r->connection->error && !r->connection->timedout))
+            && !r->connection->error && !r->connection->timedout
+            && !(r->upstream->pipe && r->upstream->pipe->downstream_error)))
     {
         ctx->failed = 1;
     }

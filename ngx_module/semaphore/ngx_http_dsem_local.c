@@ -117,13 +117,17 @@ ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
         return 1;
     }
 
-    /* R9: drop from a full queue */
+    if (!ask->fair || ask->queue < 1 || account->fair == NULL) {
+        return 0;
+    }
+
+    /* R9: drop from a full queue, also one that is set aside */
+
+    ngx_http_dsem_waiting_return(account, NGX_MAX_INT_T_VALUE);
+
     last = ngx_http_dsem_waiting_last(account);
 
     if (last == NULL
-        || !ask->fair
-        || ask->queue < 1
-        || account->fair == NULL
         || last->class < ask->class
         || (last->class == ask->class
             && last->fair.start <= ngx_http_dsem_fair_start(account->fair,
