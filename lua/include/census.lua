@@ -165,7 +165,7 @@ local function census_end(census, clock, recover_until, pause)
     if census.mixed or census.number == 0
         or census_count(census, 0) < census.number
     then
-        return census.begins + census.lease
+        return math.max(census.begins + census.lease, pause)
     end
     local ends = math.max(math.min(recover_until, clock), pause)
     local outage = census.begins - census.freshest

@@ -41,3 +41,15 @@ $both[1]->enter;
 $recovery = $both[0]->beat->{recovery};
 cmp_ok $recovery, '>', 0, 'pause kept';
 cmp_ok $recovery, '<=', 15_000, 'but no lease';
+
+# also while a session is missing
+$scripts->redis->cmd('FLUSHALL');
+my @known = map {
+    $scripts->session($_)->enter(gen => 99, told => 3, age => 1000)
+} qw/nine ten/;
+$scripts->pass(54_000, @known);
+cmp_ok $known[0]->beat->{recovery}, '<=', 6000, 'the end of the recovery is near';
+is $known[0]->hello(age => 59_000, clock => $scripts->meta('clock'))->{recovery},
+    15_000, 'the pause after an outage meanwhile';
+$known[0]->declared;
+is $known[0]->beat->{recovery}, 15_000, 'when it has declared, too';
