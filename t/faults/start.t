@@ -16,7 +16,8 @@ $t->redis;
 my $up = $t->upstream;
 
 # nginx starts no worker again that could not start
-$t->expect_log(qr/exited with fatal code 2 and cannot be respawned/);
+$t->expect_log(
+    qr/exited with (?:code 2$|fatal code 2 and cannot be respawned)/);
 $t->expect_log(qr/getrandom\(\) failed/);
 
 my $node = $faults->node('a', <<'EOF_CONF');

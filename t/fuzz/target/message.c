@@ -546,7 +546,7 @@ message_end(void)
     for (i = 0; i < MESSAGE_SEMAPHORES; i++) {
         if (message_world.accounts[i]) {
             ngx_http_dsem_tickets_end(message_world.accounts[i],
-                                      NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+                                      NGX_HTTP_DSEM_VERDICT_UNAVAILABLE, 0);
         }
     }
 
