@@ -42,6 +42,10 @@ location @other {
     dsem two limit=9;
     empty_gif;
 }
+location /next {
+    dsem next limit=9;
+    empty_gif;
+}
 location /turn {
     return 204;
 }
@@ -59,9 +63,13 @@ my $n = 0;
 
 sub late {
     my ($path) = @_;
+    wait_for { !$t->state->held('next') } 15, 'the last one is over';
     $proxy->freeze('s2c');
     my $request = $a->begin($path, 'X-Nonce' => "late$n");
     wait_for { $up->now == 2 } 15, 'the request at the backend';
+    # by the same connection
+    my $next = $a->begin('/next');
+    wait_for { $t->state->held('next') } 15, 'Redis has replied';
     # an event that waits stands before the reply, with what comes to it later
     is $a->get('/turn')->status, 204, 'nothing waits for the worker';
     my $passed = $proxy->bytes->{s2c};
@@ -72,7 +80,7 @@ sub late {
     $up->release_nonce("late$n");
     wait_for { $up->served > $served } 15, 'the response';
     $a->thaw;
-    is $request->wait->status, 200, "$path: served";
+    is $_->wait->status, 200, "$path: served" for $request, $next;
     $n++;
     like $a->get('/dsem/metrics')->body,
         qr/semaphore="one",result="rejected_dry_run"\} $n$/m, 'counted';
