@@ -848,6 +848,7 @@ void
 ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
     ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync)
 {
+    ngx_int_t                counted;
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -877,10 +878,8 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
         }
     }
 
-    account->broken |= (account->held != 0
-                        || (sync && (sync->released != 0
-                                     || ngx_http_dsem_ledger_sum(account)
-                                        != 0)));
+    counted = sync ? sync->released + ngx_http_dsem_ledger_sum(account) : 0;
+    account->broken |= (account->held != 0 || counted != 0);
 
     ngx_http_dsem_ledger_clear(account);
 
