@@ -68,6 +68,7 @@ is($up->now('heavy'), 0, 'weight returned');
 # a request that came before a call of the test, which is read at the same time
 
 my @released;
+my $before = $up->connections;
 for (1 .. 5) {
     my $raw = $t->client->raw(split /:/, $up->address);
     $up->connections;
@@ -84,6 +85,18 @@ for (1 .. 5) {
     $raw->close;
 }
 is("@released", '1 1 1 1 1', 'what came before is released');
+
+# connections that have had no byte yet when they were accepted are read in
+# their order, whatever the event loop says
+
+my @first = map { $t->client->raw(split /:/, $up->address) } 1 .. 5;
+wait_for { $up->connections == @released + @first + $before } 15, 'accepted';
+$up->process->signal('STOP');
+$first[$_]->send("GET /?hang=1 HTTP/1.1\r\nX-Nonce: f$_\r\n\r\n") for 0 .. 4;
+$up->process->signal('CONT');
+wait_for { $up->now == 5 } 15, 'all are read';
+is_deeply([($up->order)[-5 .. -1]], [map { "f$_" } 0 .. 4], 'first requests');
+$_->close for @first;
 
 # answers of every shape
 

@@ -25,7 +25,7 @@ use Dsem::Control;
 sub run {
     my ($listen, $control, %opt) = @_;
     my $self = bless { service => $opt{service} // 0, conn => {},
-        busy => 0, queue => [], listen => $listen };
+        fresh => [], busy => 0, queue => [], listen => $listen };
     $self->do_reset;
     my @watchers = map { $self->accept_on($_) } @$listen;
     push @watchers, $self->stream_to($opt{stream}) if $opt{stream};
@@ -47,9 +47,26 @@ sub accept_all {
         $self->{count}{accepted}++;
         my $conn = { sock => $sock, in => '', out => '', oracle => $self };
         $self->{conn}{$conn} = $conn;
-        $conn->{reader} = EV::io($sock, EV::READ, sub { readable($conn) });
-        readable($conn);
+        push @{ $self->{fresh} }, $conn;
+        $conn->{reader} = EV::io($sock, EV::READ,
+            sub { read_fresh($self); readable($conn) if $self->{conn}{$conn} });
     }
+    read_fresh($self);
+}
+
+# First requests are read in the order of their connections: the event loop
+# reports them in any, and one that had no byte yet may have them now. Looked at
+# from the last one, so that those before it have theirs if it has.
+sub read_fresh {
+    my ($self) = @_;
+    my @read;
+    for my $conn (reverse @{ $self->{fresh} }) {
+        my $got = recv $conn->{sock}, my $byte, 1, MSG_PEEK | MSG_DONTWAIT;
+        $conn->{fresh} = !defined $got && $!{EAGAIN};
+        unshift @read, $conn unless $conn->{fresh};
+    }
+    @{ $self->{fresh} } = grep { $_->{fresh} } @{ $self->{fresh} };
+    readable($_) for @read;
 }
 
 # Reads what has come before a call of the test: the event loop may report the
@@ -57,7 +74,7 @@ sub accept_all {
 sub catch_up {
     my ($self) = @_;
     accept_all($self, $_) for @{ $self->{listen} };
-    readable($_) for values %{ { %{ $self->{conn} } } };
+    readable($_) for grep { !$_->{fresh} } values %{ $self->{conn} };
 }
 
 # For long runs: each start and end becomes a line of a file instead of a record
