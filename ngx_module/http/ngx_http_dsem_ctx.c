@@ -210,6 +210,31 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 }
 
 
+/* an event of this request, the same one each time; NULL: no memory */
+
+ngx_event_t *
+ngx_http_dsem_ctx_event(ngx_http_dsem_ctx_t *ctx, ngx_event_t **event,
+    ngx_event_handler_pt handler)
+{
+    ngx_event_t  *ev;
+
+    if (*event == NULL) {
+        ev = ngx_pcalloc(ctx->request->pool, sizeof(ngx_event_t));
+        if (ev == NULL) {
+            return NULL;
+        }
+
+        ev->handler = handler;
+        ev->data = ctx;
+        ev->log = ctx->request->connection->log;
+
+        *event = ev;
+    }
+
+    return *event;
+}
+
+
 /*
  * "dsem_hold_warn", which is on: the time begins with the first permit that
  * the request holds, also if it waits for others.  Without memory, and if it
@@ -223,26 +248,20 @@ ngx_http_dsem_ctx_watch(ngx_http_dsem_ctx_t *ctx)
     ngx_event_t            *ev;
     ngx_http_dsem_claim_t  *claim;
 
-    ev = ctx->overdue;
     claim = ngx_http_dsem_ctx_holds(ctx);
 
-    if (claim == NULL || ctx->warned || (ev && ev->timer_set)) {
+    if (claim == NULL || ctx->warned) {
         return;
     }
 
-    if (ev == NULL) {
-        ev = ngx_pcalloc(ctx->request->pool, sizeof(ngx_event_t));
-        if (ev == NULL) {
-            return;
-        }
+    ev = ngx_http_dsem_ctx_event(ctx, &ctx->overdue,
+                                 ngx_http_dsem_ctx_overdue_handler);
 
-        ev->handler = ngx_http_dsem_ctx_overdue_handler;
-        ev->data = ctx;
-        ev->log = ctx->request->connection->log;
-        ev->cancelable = 1;
-
-        ctx->overdue = ev;
+    if (ev == NULL || ev->timer_set) {
+        return;
     }
+
+    ev->cancelable = 1;
 
     held = ngx_http_dsem_semaphore_hold_time(claim->ticket);
     warn = ctx->conf->hold_warn;

@@ -103,6 +103,8 @@ ngx_http_dsem_claim_t *ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx,
     ngx_uint_t n);
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
+ngx_event_t *ngx_http_dsem_ctx_event(ngx_http_dsem_ctx_t *ctx,
+    ngx_event_t **event, ngx_event_handler_pt handler);
 void ngx_http_dsem_ctx_watch(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,

@@ -22,7 +22,6 @@
 #include "ngx_http_dsem_pool.h"
 
 
-static ngx_int_t ngx_http_dsem_redirect_watch(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_redirect_event_handler(ngx_event_t *ev);
 static ngx_uint_t ngx_http_dsem_redirect_busy(ngx_http_dsem_ctx_t *ctx);
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
@@ -51,6 +50,7 @@ static void ngx_http_dsem_handler_resume(ngx_http_request_t *r);
 ngx_int_t
 ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
 {
+    ngx_event_t          *ev;
     ngx_http_dsem_ctx_t  *ctx;
 
     if (!r->internal || r != r->main) {
@@ -73,9 +73,16 @@ ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
 
     } else if (!r->post_action) {
 
-        if (ngx_http_dsem_redirect_watch(ctx) != NGX_OK) {
+        /* decides when nginx has done for it what it can at once */
+
+        ev = ngx_http_dsem_ctx_event(ctx, &ctx->redirect,
+                                     ngx_http_dsem_redirect_event_handler);
+
+        if (ev == NULL) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
+
+        ngx_post_event(ev, &ngx_posted_events);
 
     } else if (ctx->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
                && !ngx_http_dsem_redirect_busy(ctx))
@@ -84,36 +91,6 @@ ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
     }
 
     return NGX_DECLINED;
-}
-
-
-/* decides when nginx has done for it what it can at once */
-
-static ngx_int_t
-ngx_http_dsem_redirect_watch(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_event_t         *ev;
-    ngx_http_request_t  *r;
-
-    r = ctx->request;
-    ev = ctx->redirect;
-
-    if (ev == NULL) {
-        ev = ngx_pcalloc(r->pool, sizeof(ngx_event_t));
-        if (ev == NULL) {
-            return NGX_ERROR;
-        }
-
-        ev->handler = ngx_http_dsem_redirect_event_handler;
-        ev->data = ctx;
-        ev->log = r->connection->log;
-
-        ctx->redirect = ev;
-    }
-
-    ngx_post_event(ev, &ngx_posted_events);
-
-    return NGX_OK;
 }
 
 

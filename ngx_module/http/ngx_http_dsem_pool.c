@@ -52,7 +52,6 @@ static ngx_http_dsem_claim_t *ngx_http_dsem_pool_claim(
     ngx_http_dsem_ctx_t *ctx, ngx_http_dsem_srv_conf_t *dscf);
 static ngx_uint_t ngx_http_dsem_pool_gets(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claim);
-static ngx_int_t ngx_http_dsem_pool_watch(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_pool_left_handler(ngx_event_t *ev);
 static void ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
     ngx_http_dsem_pool_peer_t *peer);
@@ -147,37 +146,17 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    if (claim && ngx_http_dsem_pool_watch(peer->ctx) != NGX_OK) {
+    /* for a permit that goes back when its server is left */
+
+    if (claim
+        && ngx_http_dsem_ctx_event(peer->ctx, &peer->ctx->left,
+                                   ngx_http_dsem_pool_left_handler)
+           == NULL)
+    {
         return NGX_ERROR;
     }
 
     ngx_http_dsem_pool_wrap(r->upstream, peer);
-
-    return NGX_OK;
-}
-
-
-/* for a permit that goes back when its server is left */
-
-static ngx_int_t
-ngx_http_dsem_pool_watch(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_event_t  *ev;
-
-    if (ctx->left) {
-        return NGX_OK;
-    }
-
-    ev = ngx_pcalloc(ctx->request->pool, sizeof(ngx_event_t));
-    if (ev == NULL) {
-        return NGX_ERROR;
-    }
-
-    ev->handler = ngx_http_dsem_pool_left_handler;
-    ev->data = ctx;
-    ev->log = ctx->request->connection->log;
-
-    ctx->left = ev;
 
     return NGX_OK;
 }

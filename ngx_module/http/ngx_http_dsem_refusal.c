@@ -146,7 +146,7 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
         return seconds;
     }
 
-    msec = ngx_http_dsem_hint_wait(&ctx->name);
+    msec = ngx_http_dsem_hint_wait(&ctx->name, 0);
     msec = ngx_min(msec, NGX_HTTP_DSEM_RETRY_MAX * 1000);
     msec = msec * (75 + ngx_random() % 51) / 100;
 

@@ -308,6 +308,7 @@ static ngx_int_t
 ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
+    ngx_int_t             limit;
     ngx_msec_t            msec;
     ngx_http_dsem_ctx_t  *ctx;
 
@@ -322,16 +323,19 @@ ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    if (ctx->status != NGX_HTTP_DSEM_STATUS_PASSED) {
-        msec = ngx_http_dsem_hint_wait(&ctx->name);
+    limit = 0;
 
-    } else if (ctx->weight <= ctx->limit - ctx->in_use) {
-        /* another one like this */
-        return ngx_http_dsem_variables_seconds(r, v, 0);
+    if (ctx->status == NGX_HTTP_DSEM_STATUS_PASSED) {
 
-    } else {
-        msec = ngx_http_dsem_hint_next(&ctx->name, ctx->limit);
+        if (ctx->weight <= ctx->limit - ctx->in_use) {
+            /* another one like this */
+            return ngx_http_dsem_variables_seconds(r, v, 0);
+        }
+
+        limit = ctx->limit;
     }
+
+    msec = ngx_http_dsem_hint_wait(&ctx->name, limit);
 
     if (msec == 0) {
         v->not_found = 1;

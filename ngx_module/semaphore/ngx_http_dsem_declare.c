@@ -6,8 +6,9 @@
  * does not matter any more what of that was lost or executed late.  A ticket
  * keeps its place; one that Redis has never seen is asked for again.
  *
- * Called by: dispatch, when the session begins a new epoch.  The order of
- * arguments and values is that of lua/declare.lua.
+ * Called by: dispatch, when the session begins a new epoch; sync_reply, when
+ * Redis has refused a command, after which what it counts may differ.  The
+ * order of arguments and values is that of lua/declare.lua.
  */
 
 
@@ -20,6 +21,9 @@
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
+
+/* ms between log lines for keys of another type */
+#define NGX_HTTP_DSEM_DECLARE_LOG_TIME     60000
 
 /* tickets in one call: Redis is not kept busy for long */
 #define NGX_HTTP_DSEM_DECLARE_MAX_BATCH    128
@@ -276,7 +280,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_ticket_t  *ticket;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_sync_reply_broken(declare->account, reply->status, NULL);
+        ngx_http_dsem_declare_refused(declare->account, reply->status, NULL);
         return NGX_OK;
     }
 
@@ -340,4 +344,70 @@ ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account, ngx_int_t over)
 
     /* the next epoch may find the same */
     account->excess += excess;
+}
+
+
+/*
+ * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
+ * last permit of the other kind is released; the key counts it.  What Redis may
+ * count still, in use or not, is declared after the next command that it
+ * executes, unless it counts what this worker has.  Later commands may be
+ * executed: what they ask for waits for their replies.
+ *
+ * sync     whose reply it is; NULL: it is that of a declaration
+ */
+
+void
+ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync)
+{
+    ngx_int_t                counted;
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    static ngx_msec_t  logged;
+    static ngx_uint_t  ever;
+
+    if (!ever || ngx_current_msec - logged >= NGX_HTTP_DSEM_DECLARE_LOG_TIME)
+    {
+        ever = 1;
+        logged = ngx_current_msec;
+
+        if (status == NGX_HTTP_DSEM_REPLY_MIXED) {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "dsem: semaphore \"%V\" unusable (%s elsewhere), "
+                          "give the pool another name",
+                          &account->node.str,
+                          account->servers
+                          ? "a pool here, and a plain semaphore"
+                          : "a plain semaphore here, and a pool");
+
+        } else {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "dsem: semaphore \"%V\" unusable (key \"%V\" or "
+                          "\"%V\" in redis is of another type), delete the key",
+                          &account->node.str, &account->key,
+                          &account->queue_key);
+        }
+    }
+
+    counted = sync ? sync->released + ngx_http_dsem_ledger_sum(account) : 0;
+    account->broken |= (account->held != 0 || counted != 0);
+
+    ngx_http_dsem_ledger_clear(account);
+
+    for (i = 0; sync && i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_waiting_find(
+                                   sync->tickets[sync->ncancels + i].number);
+
+        if (ticket) {
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
+        }
+    }
+
+    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE,
+                              sync && account->inflight);
+
+    /* a posted account is not freed: it is flushed once more */
+    ngx_http_dsem_account_post(account);
 }

@@ -44,8 +44,6 @@ static ngx_http_dsem_hint_t *ngx_http_dsem_hint_find(ngx_str_t *name,
     uint32_t hash);
 static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
     uint32_t hash);
-static ngx_msec_t ngx_http_dsem_hint_drain(ngx_http_dsem_hint_t *hint,
-    ngx_int_t requests, ngx_int_t limit);
 
 
 static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
@@ -163,46 +161,34 @@ ngx_http_dsem_hint_full(ngx_str_t *name, uint32_t hash, ngx_int_t limit)
 }
 
 
-/* ms until one more request would be granted a permit; 0: unknown */
+/*
+ * ms until one more request would be granted a permit; 0: unknown.  limit: all
+ * of it is in use, and no request waits; 0: as in the last reply.
+ */
 
 ngx_msec_t
-ngx_http_dsem_hint_wait(ngx_str_t *name)
+ngx_http_dsem_hint_wait(ngx_str_t *name, ngx_int_t limit)
 {
+    double                 time;
+    ngx_int_t              requests;
     ngx_http_dsem_hint_t  *hint;
 
     hint = ngx_http_dsem_hint_find(name,
                                    ngx_crc32_short(name->data, name->len));
-
-    if (hint == NULL || hint->usage.limit <= 0) {
+    if (hint == NULL) {
         return 0;
     }
 
-    return ngx_http_dsem_hint_drain(hint, hint->usage.waiting + 1,
-                                    hint->usage.limit);
-}
+    requests = 1;
 
+    if (limit == 0) {
+        requests += hint->usage.waiting;
+        limit = hint->usage.limit;
+    }
 
-/* the same where all permits of a limit are in use, and no request waits */
-
-ngx_msec_t
-ngx_http_dsem_hint_next(ngx_str_t *name, ngx_int_t limit)
-{
-    ngx_http_dsem_hint_t  *hint;
-
-    hint = ngx_http_dsem_hint_find(name,
-                                   ngx_crc32_short(name->data, name->len));
-
-    return hint ? ngx_http_dsem_hint_drain(hint, 1, limit) : 0;
-}
-
-
-/* ms in which permits for these requests come free */
-
-static ngx_msec_t
-ngx_http_dsem_hint_drain(ngx_http_dsem_hint_t *hint, ngx_int_t requests,
-    ngx_int_t limit)
-{
-    double  time;
+    if (limit <= 0) {
+        return 0;
+    }
 
     time = hint->permit_time / (1 << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
            * requests / limit;

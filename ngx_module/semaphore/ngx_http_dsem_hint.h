@@ -35,8 +35,7 @@ void ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
 
 ngx_http_dsem_usage_t *ngx_http_dsem_hint_full(ngx_str_t *name,
     uint32_t hash, ngx_int_t limit);
-ngx_msec_t ngx_http_dsem_hint_wait(ngx_str_t *name);
-ngx_msec_t ngx_http_dsem_hint_next(ngx_str_t *name, ngx_int_t limit);
+ngx_msec_t ngx_http_dsem_hint_wait(ngx_str_t *name, ngx_int_t limit);
 
 
 #endif /* _NGX_HTTP_DSEM_HINT_H_INCLUDED_ */

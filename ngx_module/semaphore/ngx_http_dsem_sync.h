@@ -61,7 +61,7 @@ ngx_int_t ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
 void ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply);
 void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t server);
-void ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
+void ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
     ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync);
 
 ngx_int_t ngx_http_dsem_declare(ngx_http_dsem_account_t *account,

@@ -7,8 +7,8 @@
  * reply to a command of an older epoch is ignored, and where counts differ
  * nothing is guessed: the session begins anew.
  *
- * Called by: redis (replies of what sync has sent) and declare (keys of
- * another type).  The order of values is that of lua/sync.lua.
+ * Called by: redis (replies of what sync has sent).  The order of values is
+ * that of lua/sync.lua.
  */
 
 
@@ -22,9 +22,6 @@
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
-
-/* ms between log lines for keys of another type */
-#define NGX_HTTP_DSEM_SYNC_BROKEN_TIME   60000
 
 /* values of every reply; then for each cancel, ask and check */
 #define NGX_HTTP_DSEM_SYNC_IN_USE        0
@@ -122,7 +119,7 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = NGX_OK;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_sync_reply_broken(account, reply->status, sync);
+        ngx_http_dsem_declare_refused(account, reply->status, sync);
 
     } else {
         rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
@@ -831,70 +828,4 @@ ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
     }
 
     return NGX_OK;
-}
-
-
-/*
- * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
- * last permit of the other kind is released; the key counts it.  What Redis may
- * count still, in use or not, is declared after the next command that it
- * executes, unless it counts what this worker has.  Later commands may be
- * executed: what they ask for waits for their replies.
- *
- * sync     whose reply it is; NULL: it is that of a declaration
- */
-
-void
-ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync)
-{
-    ngx_int_t                counted;
-    ngx_uint_t               i;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    static ngx_msec_t  logged;
-    static ngx_uint_t  ever;
-
-    if (!ever || ngx_current_msec - logged >= NGX_HTTP_DSEM_SYNC_BROKEN_TIME)
-    {
-        ever = 1;
-        logged = ngx_current_msec;
-
-        if (status == NGX_HTTP_DSEM_REPLY_MIXED) {
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "dsem: semaphore \"%V\" unusable (%s elsewhere), "
-                          "give the pool another name",
-                          &account->node.str,
-                          account->servers
-                          ? "a pool here, and a plain semaphore"
-                          : "a plain semaphore here, and a pool");
-
-        } else {
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "dsem: semaphore \"%V\" unusable (key \"%V\" or "
-                          "\"%V\" in redis is of another type), delete the key",
-                          &account->node.str, &account->key,
-                          &account->queue_key);
-        }
-    }
-
-    counted = sync ? sync->released + ngx_http_dsem_ledger_sum(account) : 0;
-    account->broken |= (account->held != 0 || counted != 0);
-
-    ngx_http_dsem_ledger_clear(account);
-
-    for (i = 0; sync && i < sync->nasks; i++) {
-        ticket = ngx_http_dsem_waiting_find(
-                                   sync->tickets[sync->ncancels + i].number);
-
-        if (ticket) {
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
-        }
-    }
-
-    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE,
-                              sync && account->inflight);
-
-    /* a posted account is not freed: it is flushed once more */
-    ngx_http_dsem_account_post(account);
 }
