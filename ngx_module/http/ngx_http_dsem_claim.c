@@ -37,6 +37,10 @@ static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
     ngx_http_dsem_fault_t *fault);
 static ngx_int_t ngx_http_dsem_claim_text(ngx_http_request_t *r,
     ngx_http_complex_value_t *value, ngx_str_t *text);
+#if (NGX_PCRE)
+static ngx_int_t ngx_http_dsem_claim_variables(ngx_http_request_t *r,
+    ngx_http_complex_value_t *value);
+#endif
 
 
 /* by ngx_http_dsem_param_e; each is an ngx_int_t */
@@ -307,46 +311,104 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
 }
 
 
+#if (NGX_PCRE)
+
 /*
  * A value.  A map overwrites the captures of the location, which are of use in
- * the next value, and in "proxy_pass": they stay.
+ * all of the value, in the next one and in "proxy_pass": they are put back.
+ * The map is evaluated before the value is composed, which has as many bytes
+ * then as nginx counts first.  That nginx allocates others (realloc_captures)
+ * would not do: these are not set where the map does not match.
  */
 
 static ngx_int_t
 ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
     ngx_str_t *text)
 {
-    ngx_int_t   rc;
+    int         *captures, *saved;
+    u_char      *data;
+    unsigned     alone;
+    ngx_int_t    rc;
+    ngx_uint_t   n, composed;
 
-#if (NGX_PCRE)
-
-    int        *captures;
-    u_char     *data;
-    unsigned    alone;
-    ngx_uint_t  n;
+    if (value->lengths == NULL) {
+        *text = value->value;
+        return NGX_OK;
+    }
 
     n = r->ncaptures;
-    data = r->captures_data;
     captures = r->captures;
+
+    if (n == 0 || captures == NULL) {
+        /* an expression without groups has a number, but no captures */
+
+        rc = ngx_http_complex_value(r, value, text);
+        r->ncaptures = n;
+
+        return rc;
+    }
+
+    data = r->captures_data;
     alone = r->realloc_captures;
 
-    r->realloc_captures = 1;
+    saved = ngx_palloc(r->pool, n * sizeof(int));
+    if (saved == NULL) {
+        return NGX_ERROR;
+    }
 
-#endif
+    ngx_memcpy(saved, captures, n * sizeof(int));
 
-    rc = ngx_http_complex_value(r, value, text);
+    for (composed = 0; composed < 2; composed++) {
+        rc = composed ? ngx_http_complex_value(r, value, text)
+                      : ngx_http_dsem_claim_variables(r, value);
 
-#if (NGX_PCRE)
+        ngx_memcpy(captures, saved, n * sizeof(int));
 
-    r->ncaptures = n;
-    r->captures_data = data;
-    r->captures = captures;
-    r->realloc_captures = alone;
-
-#endif
+        r->ncaptures = n;
+        r->captures_data = data;
+        r->captures = captures;
+        r->realloc_captures = alone;
+    }
 
     return rc;
 }
+
+
+/* they are evaluated, and cached where nginx does that */
+
+static ngx_int_t
+ngx_http_dsem_claim_variables(ngx_http_request_t *r,
+    ngx_http_complex_value_t *value)
+{
+    ngx_http_script_engine_t     e;
+    ngx_http_script_len_code_pt  code;
+
+    ngx_http_script_flush_complex_value(r, value);
+
+    ngx_memzero(&e, sizeof(ngx_http_script_engine_t));
+
+    e.ip = value->lengths;
+    e.request = r;
+    e.flushed = 1;
+
+    while (*(uintptr_t *) e.ip) {
+        code = *(ngx_http_script_len_code_pt *) e.ip;
+        (void) code(&e);
+    }
+
+    return NGX_OK;
+}
+
+#else
+
+static ngx_int_t
+ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
+    ngx_str_t *text)
+{
+    return ngx_http_complex_value(r, value, text);
+}
+
+#endif
 
 
 /*
