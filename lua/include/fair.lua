@@ -30,8 +30,9 @@ local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 local FAIR_INCREMENT = 1000000000
 
 -- Tickets of the queue, and parked ones, that one acquire reads where its
--- key has a credit; one call reads twice as many.
-local FAIR_LOOKS = 256
+-- key has a credit, or a cancel whose limit is unknown; one call reads twice as
+-- many. And those that any other cancel reads.
+local FAIR_LOOKS, FAIR_NEAR = 256, 32
 
 -- In the place of a key: all new ones.
 local FAIR_NEW = ' *'
@@ -263,23 +264,56 @@ local function fair_served(sem, places)
     end
 end
 
+-- Whether a ticket of the key waits at a tag from this one to F, or may, as it
+-- is not written yet; nil: unknown, there are more than "most" tickets. first:
+-- 0, or PARKED: only those that are parked.
+local function fair_waits(sem, class, key, from, F, most, first)
+    if #sem.added > 0 then return true end
+    local fair, ending = sem.fair, ' ' .. key
+    for parked = first, sem.parked > 0 and PARKED or 0, PARKED do
+        local lowest = class * CLASS + parked
+        most = math.min(most, fair.looks)
+        if most <= 0 then return nil end
+        local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
+            lowest + F), string.format('%.0f', lowest + from), 'BYSCORE', 'REV',
+            'LIMIT', 0, most) or {}
+        fair.looks = fair.looks - #list
+        for i = 1, #list do
+            if string.find(list[i], ending, -#ending, true)
+                and sem.scores[list[i]] ~= false
+            then
+                return true
+            end
+        end
+        if #list == most then return nil end
+    end
+    return false
+end
+
 -- A ticket has left the queue without a permit: its key need not pay for it.
 -- What it has paid depends on the limit at which it was queued, which may be
 -- another one now. Only the last one of a key gives its tag back, as later ones
--- stay where they are; others leave a credit, see fair_settle().
+-- stay where they are; others leave a credit, see fair_settle(). By its cost it
+-- is the last one, but others may fit where the limit is unknown, as after a
+-- failover, or where later ones had a credit: so the key is searched behind it.
+-- Where the limit is stated some tickets suffice, as all tickets come here that
+-- are cancelled.
 local function fair_refund(sem, ticket, place, limit)
     local fair, class = sem.fair, queue_class(place)
     local name = class .. ' ' .. ticket.key
     local F, tag = fair.F[name], place - class * CLASS
     if not F or F <= fair_virtual(sem, class) then return end
-    local increment = fair_increment(ticket.cost,
-        ticket.limit > 0 and ticket.limit or limit, tag)
-    if F - increment == tag then
-        fair_set(fair, name, tag)
-    else
+    local stated = ticket.limit > 0
+    local increment = fair_increment(ticket.cost, stated and ticket.limit
+        or limit, tag)
+    local waits = F - increment ~= tag or fair_waits(sem, class, ticket.key,
+        tag, F, stated and FAIR_NEAR or FAIR_LOOKS, 0)
+    if waits or waits == nil and not stated then
         fair.credit[name] = math.min((fair.credit[name] or 0) + increment,
             F - fair_virtual(sem, class))
         fair.changed[name] = true
+    else
+        fair_set(fair, name, tag)
     end
 end
 
@@ -291,14 +325,12 @@ local function fair_return(sem, class, key, tag)
         local scores = redis.call('ZMSCORE', fair.key, name, '!' .. name)
         fair_read(fair, name, scores[1], scores[2])
     end
-    local F, most = fair.F[name], math.min(FAIR_LOOKS, fair.looks)
-    if not F or F <= tag then return end
-    if sem.parked > 0 and (most <= 0
-        or fair_find(sem, class, key, tag, F, most, PARKED))
+    local F = fair.F[name]
+    if F and F > tag
+        and fair_waits(sem, class, key, tag, F, FAIR_LOOKS, PARKED) == false
     then
-        return
+        fair_set(fair, name, tag)
     end
-    fair_set(fair, name, tag)
 end
 
 -- Scores and members that have changed, and members that are gone.

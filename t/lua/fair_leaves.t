@@ -1,0 +1,100 @@
+#!/usr/bin/perl
+
+# A ticket that leaves gives its cost back, but never so that the next ticket of
+# its key passes one of that key which waits, whatever the tag of the key has
+# become meanwhile.
+
+use lib 't/lib';
+use Dsem::Scripts;
+
+my $scripts = Dsem::Scripts->new;
+my $state = $scripts->state;
+my @session = my ($hold, $one, $two)
+    = map { $scripts->session($_)->enter } qw/hold one two/;
+my ($name, $limit, $ticket, %place) = ('', 0, 0);
+
+# Queues a ticket of key a, or of another one; returns its number.
+sub ask {
+    my ($session, $cost, %arg) = @_;
+    $session->ask($name, ++$ticket, limit => $limit, queue => 2000, key => 'a',
+        cost => $cost, %arg);
+    $place{$ticket} = $session->{asked}{asked}{$ticket}{place};
+    return $ticket;
+}
+
+sub cancel {
+    my ($number, $cost, $of) = @_;
+    return $one->sync($name, limit => $limit,
+        cancel => [ [ $number, 1, $cost, 'a', $of ] ])->{cancelled}{$number};
+}
+
+# All permits are out.
+sub begin {
+    ($name, $limit) = @_;
+    $hold->ask($name, ++$ticket, limit => $limit, weight => $limit, key => 'x');
+}
+
+sub tag {
+    return +($state->tags($name))[0]{a};
+}
+
+# A failover at a lower limit: by the declarations the tag of the key is that of
+# its first ticket at this limit. others: tickets of two other keys each.
+sub failover {
+    my ($others) = @_;
+    begin('failover', 4);
+    my ($first, $second) = (ask($one, 1000), ask($two, 100));
+    my @others = map { my $key = $_;
+        map { [ ask($hold, 10, key => $key), $key ] } 1 .. $others } qw/o p/;
+    $limit = 1;
+    my $last = ask($two, 10);
+    is $two->sync($name, limit => 1, cancel => [ [ $last, 1, 10, 'a', 1 ] ])
+        ->{cancelled}{$last}, 1, "lower limit, $others others";
+    my $epoch = $hold->epoch;
+    for my $session (@session) {
+        $session->hello($session == $hold ? (restarted => 1) : ());
+    }
+    $hold->declare($name, limit => 1, held => 4, tickets => [
+        map { [ $_->[0], 1, $place{ $_->[0] }, $epoch, 10, $_->[1] ] } @others
+    ]);
+    $one->declare($name, limit => 1,
+        tickets => [ [ $first, 1, $place{$first}, $epoch, 1000, 'a' ] ]);
+    $two->declare($name, limit => 1,
+        tickets => [ [ $second, 1, $place{$second}, $epoch, 100, 'a' ] ]);
+    $_->declared for @session;
+    is tag(), $place{$first} + 8000, 'the tag is that of the first one';
+    is cancel($first, 1000, 0), 1, 'the first one leaves';
+    cmp_ok $place{ ask($one, 1000) }, '>', $place{$second},
+        'the next one is behind the one that waits';
+    $_->bye for @session;
+    @session = ($hold, $one, $two)
+        = map { $scripts->session($_)->enter } qw/hold one two/;
+}
+
+failover(0);
+# more between them than a call looks at
+failover(300);
+
+# The same by credits: at a limit of 8 the tags move by the costs.
+begin('credit', 8);
+my ($first, $second) = map { ask($one, $_) } 1000, 101;
+cancel($first, 1000, 8);
+my $third = ask($one, 100);
+is tag(), $place{$second} + 101, 'by credits: the tag is that of the second';
+cancel($second, 101, 8);
+cmp_ok $place{ ask($one, 100) }, '>', $place{$third},
+    'by credits: behind the one that waits';
+
+# And by a check, of a ticket that a lowered limit has made too heavy, with an
+# acquire of the key in the same call.
+begin('check', 8);
+($first, $second) = (ask($one, 1000), ask($one, 801, weight => 2));
+cancel($first, 1000, 8);
+$scripts->order($name, 1);
+$third = ++$ticket;
+my $reply = $one->sync($name, limit => 8,
+    ask => [ [ $third, 1, 0, 2000, 100, 'a' ] ],
+    check => [ [ $second, 2, 801, 'a', 8 ] ]);
+is $reply->{checked}{$second}, 2, 'too heavy';
+cmp_ok $place{ ask($one, 100) }, '>', $reply->{asked}{$third}{place},
+    'by a check: behind the one that waits';
