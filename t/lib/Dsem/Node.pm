@@ -17,6 +17,7 @@ use File::Path qw(make_path);
 
 use Dsem::Client;
 use Dsem::Process;
+use Dsem::Redis;
 use Dsem::Wait qw(wait_for);
 
 my $json = Cpanel::JSON::XS->new->latin1;
@@ -58,7 +59,9 @@ sub get {
 
 sub begin {
     my ($self, $path, %header) = @_;
-    return $self->client->start($self->url($path), %header);
+    return Dsem::Redis::stall('begin', sub {
+        $self->client->start($self->url($path), %header);
+    });
 }
 
 # A program that asks "dsem_hold" for a permit: its connection, with nothing

@@ -7,7 +7,11 @@ package Dsem::Redis;
 # With the option later => 1 it is not started by new: start does, or, for
 # several at a time, launch and then ready.
 #
-# Called by: Dsem::Test, Dsem::Sentinel, Dsem::Cluster.
+# With DSEM_STALL=release, or begin, every server of the test stands still when
+# the test releases requests at the backend, or begins one.
+#
+# Called by: Dsem::Test, Dsem::Sentinel, Dsem::Cluster; Dsem::Upstream and
+# Dsem::Node for DSEM_STALL.
 
 use strict;
 use warnings;
@@ -19,7 +23,12 @@ use Dsem::Pages;
 use Dsem::Process;
 use Dsem::Redis::Client;
 use Dsem::State;
-use Dsem::Wait qw(wait_for);
+use Dsem::Wait qw(now wait_for);
+
+# s; a worker waits 30 ms for a reply before it goes on without
+use constant STALL => 0.05;
+
+my @all;
 
 sub new {
     my ($class, $t, $name, %opt) = @_;
@@ -29,6 +38,7 @@ sub new {
         t => $t, name => $name, dir => $dir, port => $t->free_port,
         args => [], %opt,
     }, $class;
+    push @all, $self;
     $self->{tls}{port} = $t->free_port if $self->{tls};
     return $self->{later} ? $self : $self->start;
 }
@@ -196,6 +206,18 @@ sub thaw {
     $self->{frozen} = 0;
     $self->{process}->signal('CONT');
     return $self;
+}
+
+sub stall {
+    my ($when, $act) = @_;
+    return $act->() if ($ENV{DSEM_STALL} // '') ne $when;
+    my @pids = map { $_->pid } grep { !$_->{frozen} && $_->running } @all;
+    CORE::kill 'STOP', @pids;
+    my $value = $act->();
+    my $end = now + STALL;
+    wait_for { now > $end };
+    CORE::kill 'CONT', @pids;
+    return $value;
 }
 
 # Closes every connection but the caller's.

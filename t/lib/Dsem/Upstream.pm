@@ -16,6 +16,7 @@ use IO::Socket::UNIX;
 
 use Dsem::Control;
 use Dsem::Process;
+use Dsem::Redis;
 use Dsem::Wait qw(took wait_for);
 
 sub new {
@@ -86,9 +87,14 @@ sub log { @{ $_[0]->_ask('log') } }
 sub order { map { $_->{nonce} } $_[0]->log }
 
 # Ends hanging requests: all, the oldest n, those with this nonce.
-sub release_all { $_[0]->_ask('release', 1e9) }
-sub release { $_[0]->_ask('release', $_[1] // 1) }
-sub release_nonce { $_[0]->_ask('release_nonce', $_[1]) }
+sub release_all { $_[0]->_release('release', 1e9) }
+sub release { $_[0]->_release('release', $_[1] // 1) }
+sub release_nonce { $_[0]->_release('release_nonce', $_[1]) }
+
+sub _release {
+    my ($self, @request) = @_;
+    return Dsem::Redis::stall('release', sub { $self->_ask(@request) });
+}
 
 # How many of these hanging requests are here when each is, or has been refused;
 # they end then.
