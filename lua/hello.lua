@@ -10,7 +10,8 @@
 -- ARGV[6] lease: integer > 0, ms
 -- ARGV[7] sessions, in the last answer to this session: integer, 0: the session
 --   has had none, it was never registered
--- ARGV[8] age of the last answered hello or beat of the session: integer, ms
+-- ARGV[8] age of the last answered hello or beat of the session, or if it has
+--   had none of its node: integer, ms
 -- ARGV[9] id of the worker's configuration, a digest of its literal limits:
 --   hex string; "-": it has none, or the worker exits and does not count
 -- ARGV[10] seal: 64 random bits, 16 hex digits; each message to the session
@@ -18,8 +19,7 @@
 -- ARGV[11] number of shards of the prefix: integer > 0; 1: not in a Cluster
 -- ARGV[12] term that the session remembers of this generation: integer, 0: none
 -- ARGV[13] longest lease of the fleet that the session knows: integer, ms
--- ARGV[14] clock in the last answer to this session, which was its age ago:
---   integer, 0: it has had none
+-- ARGV[14] clock in that answer: integer, 0: there was none
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
@@ -54,7 +54,9 @@
 -- The machine of Redis may have stood still together with its clock, as a
 -- virtual machine that was paused: then the clock has not moved for as long as
 -- a session had no answer, and there is the same pause as after an outage. A
--- session that was cut off alone finds the clock moved by the others.
+-- session that was cut off alone finds the clock moved by the others. A new one
+-- has the figures of its node's last answer: it may come first. A new node has
+-- had none, and causes no pause.
 --
 -- The run id comes from INFO in this script, so it is that of the process that
 -- has the keys, whatever else a proxy connects to. State of another layout is
@@ -181,12 +183,19 @@ end
 
 -- Whether no session may have had an answer for three quarters of a lease,
 -- although the clock has not moved so far, and no pause has begun since: the
--- first command after that has moved it by a quarter of a lease at most.
+-- first command after that has moved it by a quarter of a lease at most. Then
+-- it is the longest lease that is over, 0: no. A longer lease than all that are
+-- registered is that of a new session, and the others did not wait for it.
 local function stood_still(shard, paused)
+    if answered == 0 or known ~= shard.gen or paused > answered then
+        return 0
+    end
+    local own = math.min(lease, leases_longest(shard, 2^53))
     -- R3: fence
-    return answered > 0 and known == shard.gen and age >= lease * 3 / 4
-        and age - (shard.clock - answered) >= lease / 2
-        and paused <= answered
+    if age < own * 3 / 4 or age - (shard.clock - answered) < own / 2 then
+        return 0
+    end
+    return math.max(own, leases_longest(shard, age * 4 / 3))
 end
 
 -- The others learn of a new session with their next beat. If state is lost
@@ -253,9 +262,8 @@ end
 if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end
 
 local lost = known ~= 0 and known ~= shard.gen
-if stood_still(shard, tonumber(v[9]) or 0) then
-    clock_pause(shard, math.max(lease, leases_longest(shard, age * 4 / 3)))
-end
+local over = stood_still(shard, tonumber(v[9]) or 0)
+if over > 0 then clock_pause(shard, over) end
 local census = census_of(shard, tonumber(v[3]) or 0, restarted)
 if lost then
     census.lost = true

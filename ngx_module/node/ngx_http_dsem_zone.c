@@ -62,11 +62,7 @@ struct ngx_http_dsem_zone_entry_s {
  */
 typedef struct {
     uint64_t                     space;          /* 0: no state */
-    int64_t                      generation;     /* 0: never seen one */
-    int64_t                      term;           /* the highest one of it */
-    ngx_uint_t                   sessions;       /* 0: never seen the fleet */
-    ngx_msec_t                   longest;        /* lease of any of them */
-    uint64_t                     replied;        /* last by Redis, ms */
+    ngx_http_dsem_zone_state_t   state;
     ngx_atomic_t                 recoveries;     /* so far, of any space */
 
     ngx_atomic_t                 scanned;        /* ms, time of the last turn */
@@ -597,11 +593,11 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 
 void
 ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, ngx_uint_t newest, int64_t generation, int64_t term,
-    ngx_uint_t sessions, ngx_msec_t longest, uint64_t replied)
+    uint64_t space, ngx_uint_t newest, ngx_http_dsem_zone_state_t *state)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *last;
+    ngx_http_dsem_zone_state_t  *known;
 
     if (shm_zone == NULL) {
         return;
@@ -609,6 +605,7 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     zone = shm_zone->data;
     last = &zone->shards[shard];
+    known = &last->state;
 
     if (last->space != space) {
 
@@ -620,24 +617,25 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
         ngx_memory_barrier();
 
-        last->replied = 0;
-        last->generation = 0;
+        known->replied = 0;
+        known->generation = 0;
     }
 
     /* a sibling may still be connected to a former master */
 
-    if (last->generation != generation || last->term < term) {
-        last->term = term;
+    if (known->generation != state->generation || known->term < state->term) {
+        known->term = state->term;
 
-        if (last->generation) {
+        if (known->generation) {
             (void) ngx_atomic_fetch_add(&last->recoveries, 1);
         }
     }
 
-    last->generation = generation;
-    last->sessions = sessions;
-    last->longest = longest;
-    last->replied = ngx_max(last->replied, replied);
+    known->generation = state->generation;
+    known->clock = state->clock;
+    known->sessions = state->sessions;
+    known->longest = state->longest;
+    known->replied = ngx_max(known->replied, state->replied);
 
     ngx_memory_barrier();
 
@@ -649,17 +647,12 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
 void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, int64_t *generation, int64_t *term, ngx_uint_t *sessions,
-    ngx_msec_t *longest, uint64_t *replied)
+    uint64_t space, ngx_http_dsem_zone_state_t *state)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *last;
 
-    *generation = 0;
-    *term = 0;
-    *sessions = 0;
-    *longest = 0;
-    *replied = 0;
+    ngx_memzero(state, sizeof(ngx_http_dsem_zone_state_t));
 
     if (shm_zone == NULL) {
         return;
@@ -672,13 +665,10 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
         return;
     }
 
-    *generation = last->generation;
-    *term = last->term;
-    *sessions = last->sessions;
-    *longest = last->longest;
+    *state = last->state;
 
     /* where 64 bits are two words it may have been written by halves */
-    *replied = ngx_min(last->replied, ngx_http_dsem_monotonic());
+    state->replied = ngx_min(state->replied, ngx_http_dsem_monotonic());
 }
 
 

@@ -27,6 +27,18 @@ typedef struct {
 } ngx_http_dsem_zone_own_t;
 
 
+/* a shard, in the last reply to a session of this node */
+typedef struct {
+    int64_t                      generation;  /* 0: never seen one */
+    int64_t                      term;        /* the highest one of it */
+    int64_t                      clock;       /* of it, ms */
+    ngx_uint_t                   sessions;    /* 0: never seen the fleet */
+    ngx_msec_t                   longest;     /* lease of any of them */
+    uint64_t                     replied;     /* to a command of this time,
+                                                 monotonic ms; 0: never */
+} ngx_http_dsem_zone_state_t;
+
+
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 ngx_int_t ngx_http_dsem_zone_attach(ngx_shm_zone_t *shm_zone, size_t size);
 void ngx_http_dsem_zone_detach(void);
@@ -50,11 +62,9 @@ void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
 ngx_uint_t ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, ngx_uint_t newest, int64_t generation, int64_t term,
-    ngx_uint_t sessions, ngx_msec_t longest, uint64_t replied);
+    uint64_t space, ngx_uint_t newest, ngx_http_dsem_zone_state_t *state);
 void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, int64_t *generation, int64_t *term, ngx_uint_t *sessions,
-    ngx_msec_t *longest, uint64_t *replied);
+    uint64_t space, ngx_http_dsem_zone_state_t *state);
 ngx_uint_t ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);

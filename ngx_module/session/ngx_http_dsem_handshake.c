@@ -252,7 +252,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
         generation = NGX_HTTP_DSEM_NO_GENERATION;
     }
 
-    age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
+    age = ngx_http_dsem_session_age(session);
 
     command = ngx_http_dsem_handshake_command(session,
                                               NGX_HTTP_DSEM_SCRIPT_HELLO, 11);
@@ -761,6 +761,8 @@ static void
 ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_uint_t fleet, ngx_msec_t longest)
 {
+    ngx_http_dsem_zone_state_t  state;
+
     if (session->joined_at >= sent) {
         fleet = ngx_max(fleet, session->joined);
     }
@@ -772,10 +774,16 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
                               !session->undeclared);
     ngx_http_dsem_zone_enter(session->zone, session->shard, session->space,
                              &session->zone_own, &session->identity.name);
+
+    state.generation = session->generation;
+    state.term = session->term;
+    state.clock = session->clock;
+    state.sessions = fleet;
+    state.longest = session->lease.longest;
+    state.replied = sent;
+
     ngx_http_dsem_zone_remember(session->zone, session->shard, session->space,
-                                ngx_http_dsem_session_newest(session),
-                                session->generation, session->term, fleet,
-                                session->lease.longest, sent);
+                                ngx_http_dsem_session_newest(session), &state);
 
     if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
                              ngx_http_dsem_lease_heartbeat(&session->lease)))

@@ -99,6 +99,16 @@ ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease)
 }
 
 
+/* or since the last one by its node, before it started */
+
+uint64_t
+ngx_http_dsem_lease_node_age(ngx_http_dsem_lease_t *lease)
+{
+    return ngx_http_dsem_monotonic()
+           - ngx_max(lease->renewed, lease->node_renewed);
+}
+
+
 /*
  * True if the leases of all workers that lost Redis with this one have
  * expired: their last replies are up to a heartbeat apart, and one may have a
@@ -108,11 +118,6 @@ ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease)
 ngx_uint_t
 ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease)
 {
-    uint64_t  renewed;
-
-    renewed = ngx_max(lease->renewed, lease->node_renewed);
-
-    return ngx_http_dsem_monotonic()
-           >= renewed + lease->longest
-              + ngx_http_dsem_lease_interval(lease->longest);
+    return ngx_http_dsem_lease_node_age(lease)
+           >= lease->longest + ngx_http_dsem_lease_interval(lease->longest);
 }

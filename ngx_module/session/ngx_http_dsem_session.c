@@ -106,26 +106,24 @@ void
 ngx_http_dsem_session_recall(ngx_http_dsem_session_t *session,
     ngx_msec_t length, ngx_msec_t longest, uint64_t seen)
 {
-    int64_t     generation, term;
-    uint64_t    replied;
-    ngx_uint_t  nsessions;
-    ngx_msec_t  known;
+    ngx_http_dsem_zone_state_t  state;
 
     ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
-                              &generation, &term, &nsessions, &known,
-                              &replied);
+                              &state);
 
     /* without a zone the session has what it had before it left */
 
-    if (generation) {
-        session->generation = generation;
-        session->term = term;
-        session->nsessions = nsessions;
+    if (state.generation) {
+        session->generation = state.generation;
+        session->term = state.term;
+        session->nsessions = state.sessions;
     }
 
+    session->clock = state.clock;
+
     ngx_http_dsem_lease_init(&session->lease, length,
-                             ngx_max(longest, known),
-                             ngx_max(seen, replied));
+                             ngx_max(longest, state.longest),
+                             ngx_max(seen, state.replied));
 }
 
 
@@ -261,6 +259,22 @@ ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session)
     return !ngx_exiting
            && session->configuration >= ngx_http_dsem_zone_newest(
                                                                session->zone);
+}
+
+
+/*
+ * ms since the last reply to this session, or if it had none to its node, whose
+ * clock it has; 0: there was none.
+ */
+
+uint64_t
+ngx_http_dsem_session_age(ngx_http_dsem_session_t *session)
+{
+    if (session->registered) {
+        return ngx_http_dsem_lease_age(&session->lease);
+    }
+
+    return session->clock ? ngx_http_dsem_lease_node_age(&session->lease) : 0;
 }
 
 

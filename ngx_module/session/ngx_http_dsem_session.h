@@ -167,8 +167,9 @@ struct ngx_http_dsem_session_s {
 
     int64_t                            generation; /* 0: none yet */
     int64_t                            term;       /* of it, 0: none yet */
-    int64_t                            clock;      /* of it, ms, at the last
-                                                      renewal of the lease */
+    int64_t                            clock;      /* of it, ms, in the last
+                                                      reply; before that
+                                                      of the node, 0: none */
     ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         nsessions;  /* live ones of the fleet;
                                                       0: unknown */
@@ -229,6 +230,7 @@ ngx_uint_t ngx_http_dsem_session_unavailable(
     ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
+uint64_t ngx_http_dsem_session_age(ngx_http_dsem_session_t *session);
 
 void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_set_unavailable(void *data);
@@ -284,6 +286,7 @@ void ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease);
 
 ngx_msec_t ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease);
 uint64_t ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease);
+uint64_t ngx_http_dsem_lease_node_age(ngx_http_dsem_lease_t *lease);
 ngx_uint_t ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease);
 
 

@@ -49,8 +49,22 @@ is $one->ask('api', 2), 'granted', 'granted again';
 is back($two, 60_000, 0), 15_000, 'the next one: a pause again';
 $two->declared;
 
-# the longest lease that is over by then
+# one that has had no answer says what its node had
 $scripts->pass(15_000, $one, $two);
+my @of = (gen => $one->gen, term => $one->{term}, told => 0);
+my ($new, $raised) = map { $scripts->session($_) } qw/new raised/;
+is back($new, 60_000, 0, @of), 15_000, 'a new session: a pause, too';
+$new->declared;
+is $new->ask('api', 3), 'recovering', 'nothing is granted';
+$scripts->pass(15_000, $one, $two, $new);
+is $one->beat->{live}, 3, 'it is one more';
+$raised->{lease} = 2 * $LEASE;
+is back($raised, 50_000, 0, @of), 15_000,
+    'a longer lease than all: the longest that is over';
+$raised->bye;
+$scripts->pass(15_000, $one, $two, $new);
+
+# the longest lease that is over by then
 my $long = $scripts->session('long');
 $long->{lease} = 2 * $LEASE;
 $long->enter;

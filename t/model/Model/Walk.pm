@@ -904,7 +904,8 @@ sub faults {
         $self->note("kill $old->{name}");
         $self->cut($old);
         $workers->[$which] = $self->worker(gen => $old->{gen},
-            term => $old->{term},
+            term => $old->{term}, clock => $old->{clock},
+            told_at => $old->{told_at},
             byes => [ $old->{name}, @{ $old->{byes} } ],
             config => $old->{config}, limit => $old->{limit});
     }
@@ -996,7 +997,8 @@ sub worker_joins {
     my ($other) = grep { $_->{gen} } @$workers;
     return if !$other || @$workers >= 7;
     push @$workers, $self->worker(gen => $other->{gen},
-        term => $other->{term},
+        term => $other->{term}, clock => $other->{clock},
+        told_at => $other->{told_at},
         config => $other->{config}, limit => $other->{limit});
     $self->note("join $workers->[-1]{name}");
 }

@@ -11,11 +11,12 @@ package Model::Worker;
 #   may_keep    name -> 1: permits may be kept
 #   reuse_sent  name -> reuse flag of the last sync
 #   told        number of sessions in the last answered hello or beat (0: none
-#               was answered), and the time when it was sent
+#               was answered), and the time when it was sent: at first of one
+#               of its node
 #   todo        name -> release, cancel, ask: for the next sync; late: the part
 #               of release from cancels that came too late
 #   longest     lease of the fleet, as far as it knows
-#   clock       of Redis, in the last reply to a hello or beat
+#   clock       of Redis, in that reply; 0: there was none
 #   config      id of its configuration, "c" and its limit; "-": it drains
 #   limit       its limit
 #   conn        commands not executed, replies not read; undef: not connected
