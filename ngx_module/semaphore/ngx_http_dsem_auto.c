@@ -46,6 +46,12 @@
 #define NGX_HTTP_DSEM_AUTO_REQUESTS  1000000
 
 /*
+ * the largest mean weight, as in adjust.lua: a name that a request takes twice
+ * may weigh more than a limit that is found, and an order lets it pass
+ */
+#define NGX_HTTP_DSEM_AUTO_WEIGHT    1000000.0
+
+/*
  * the usual time of a worker's requests is that of its last 20 s, or of its
  * last 200 requests if these are more; it is sent from 100 requests on
  */
@@ -405,6 +411,7 @@ ngx_http_dsem_auto_timer_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 {
+    double                 weight;
     int64_t                values[NGX_HTTP_DSEM_AUTO_NSAMPLE];
     ngx_msec_t             window;
     ngx_http_dsem_resp_t  *command;
@@ -429,8 +436,11 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 
     ngx_http_dsem_auto_usual(record, window, values);
 
-    values[NGX_HTTP_DSEM_AUTO_SAMPLE_WEIGHT] = !record->sum ? 1000
-                   : (int64_t) (record->permits * 1000 / record->sum + 0.5);
+    weight = record->sum ? record->permits / record->sum : 1;
+    weight = ngx_min(weight, NGX_HTTP_DSEM_AUTO_WEIGHT);
+
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_WEIGHT] =
+                                             (int64_t) (weight * 1000 + 0.5);
 
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
     ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_NSAMPLE);
