@@ -235,6 +235,17 @@ begin_test('count', account(2, 0));
 is((run_test('clean', $live))[0], 0, 'a clean test passes');
 is((run_test('dead', account(1, 0, 'b:0:ff', 1, 1, 0)))[0],
     0, "dead session's account ignored");
+is((run_test('between', <<'EOF_CODE'))[0], 0, 'no change by others is lost');
+sub ended { $redis->cmd(qw(HSET dsem:{0} .), "2 g 0 0 0 $_[0]") }
+ended(5);
+$t->state->_head('ended', sub {
+    # between the two commands of the test
+    ended(7) if $_[0] == 5;
+    return $_[0] + 1;
+});
+is($t->state->shard('ended'), 8, 'both changes');
+$t->state->delete_shard;
+EOF_CODE
 notices('alert', <<'EOF_CODE', 'no alert logged', qr/a: \[alert\] boo/);
 open my $log, '>>', $node->dir . '/error.log' or die $!;
 print $log "[alert] boo\n";

@@ -41,6 +41,8 @@ use warnings;
 
 use List::Util qw(sum0);
 
+use Dsem::Wait qw(wait_for);
+
 use constant HEAD => qw(layout gen clock wall recover_until ended sessions
     first_bar last_bar lease);
 # R10: head of a semaphore
@@ -58,6 +60,16 @@ use constant MARKER => 'queue';
 use constant SHARDS => 4;
 
 my %IN_HEAD = map { $_ => 1 } HEAD;
+
+# a field gets another text if it has this one
+my $EXCHANGE = <<'EOF_LUA';
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then
+    return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+EOF_LUA
+
 my $SESSION = qr/^[^:]+:\d+:[0-9a-f]+$/;
 
 sub new {
@@ -257,13 +269,25 @@ sub snapshot {
     };
 }
 
+# A field becomes what a function makes of it; again where a command of a worker
+# has changed it meanwhile.
+sub _change {
+    my ($self, $key, $field, $change) = @_;
+    return wait_for {
+        my $old = $self->cmd('HGET', $key, $field) // '';
+        $self->cmd('EVAL', $EXCHANGE, 1, $key, $field, $old, $change->($old));
+    } 15, "$field of $key to be changed";
+}
+
 # Changes one of the words in a field.
 sub _set_word {
     my ($self, $key, $field, $names, $name, $change) = @_;
     my ($n) = grep { $names->[$_] eq $name } 0 .. $#$names;
-    my @words = split ' ', $self->cmd('HGET', $key, $field);
-    $words[$n] = $change->($words[$n]);
-    return $self->cmd('HSET', $key, $field, "@words");
+    return $self->_change($key, $field, sub {
+        my @words = split ' ', $_[0];
+        $words[$n] = $change->($words[$n]);
+        return "@words";
+    });
 }
 
 sub set_figure {
@@ -473,22 +497,25 @@ sub sample {
 
 sub set_rule {
     my ($self, $name, %value) = @_;
-    my %rule = (%{ $self->rule($name) }, %value);
-    return $self->cmd('HSET', $self->auto_key($name), '.',
-        join ' ', @rule{ (RULE) });
+    return $self->_change($self->auto_key($name), '.', sub {
+        my %rule = (%{ words($_[0], RULE) }, %value);
+        return join ' ', @rule{ (RULE) };
+    });
 }
 
 # As if limit=auto had found this number; the rule, too, unless its first sample
 # is still to come.
 sub set_found {
     my ($self, $name, $found) = @_;
-    my @groups = map {
-        /^\d+=((\d+)-(\d+) .*)/
-            ? [ $found < $2 ? $2 : $found > $3 ? $3 : $found, "=$1" ]
-            : /^(\d+)(.*)/ && [ $1, $2 ];
-    } split /;/, $self->shard("limit:$name");
-    $self->set_shard("limit:$name", join '', map { join '', @$_, ';' }
-        sort { $a->[0] <=> $b->[0] } @groups);
+    $self->_change($self->key, "limit:$name", sub {
+        my @groups = map {
+            /^\d+=((\d+)-(\d+) .*)/
+                ? [ $found < $2 ? $2 : $found > $3 ? $3 : $found, "=$1" ]
+                : /^(\d+)(.*)/ && [ $1, $2 ];
+        } split /;/, $_[0];
+        return join '', map { join '', @$_, ';' }
+            sort { $a->[0] <=> $b->[0] } @groups;
+    });
     return $self->set_rule($name, found => $found)
         if $self->cmd('EXISTS', $self->auto_key($name));
 }
