@@ -61,6 +61,11 @@ server {
         dsem upload limit=2;
         proxy_pass http://%%UPSTREAM%%;
     }
+    location /dry_first {
+        dsem dry_one limit=1;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
     location /dry_one {
         dsem dry_one limit=1 queue=10 timeout=50ms;
         dsem_dry_run on;
@@ -168,14 +173,18 @@ $upload->close;
 
 # dry run: refusals are apart
 
-my @dry = map { $node->begin('/dry_one?hang=1') } 1 .. 3;
+my @dry = ($node->begin('/dry_first?hang=1'));
+eventually { state('dry_one') eq '1 0' } 'first one passes';
+push @dry, map { $node->begin('/dry_one?hang=1') } 1, 2;
 eventually { (of('dry_one')->{timeout_dry_run} // 0) == 2 } 'two timeouts';
-is $node->get('/dry_rejected?t=100')->status, 200, 'rejected, and passes';
+push @dry, $node->begin('/dry_rejected?hang=1');
+eventually { of('dry_rejected')->{rejected_dry_run} } 'rejected, and passes';
 is $node->get('/dry_invalid?limit=x')->status, 200, 'invalid, and passes';
 push @dry, $node->begin('/dry_patient?hang=1');
 eventually { state('dry_patient') eq '1 0' } 'one passes';
 push @dry, my $ends = $node->begin('/dry_patient?hang=1');
-eventually { state('dry_patient') eq '1 1' } 'one would wait';
+eventually { state('dry_patient') eq '1 1' && $up->now == @dry }
+    'one would wait';
 $up->release_nonce($ends->nonce);
 is $ends->wait->status, 200, 'ends while it would wait';
 eventually { of('dry_patient')->{queued} } 'counted as queued';

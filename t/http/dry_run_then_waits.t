@@ -4,13 +4,15 @@
 # one without: where it really waits, its status is that of a wait.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $node = $clock->node('n1', <<'EOF_CONF');
 worker_processes 1;
 dsem_reuse off;
 server {
@@ -45,6 +47,8 @@ EOF_CONF
 for my $full (0, 1) {
     my $one = $node->begin('/one?hang=1', 'X-Nonce' => 'one');
     wait_for { $up->now == 1 } 15, 'the limit of the dry run reached';
+    # a late reply has no effect: the request waits for it
+    $clock->stop;
     my $request = $node->begin('/tried?hang=1&status=418',
         'X-Nonce' => 'tried');
     wait_for { $t->state->waiting('one') == 1 && $up->now == 2 };
@@ -66,6 +70,7 @@ for my $full (0, 1) {
         is($two->wait->status, 200, 'permit released');
     }
     is($request->wait->body, "enforced\n", 'request served');
+    $clock->go;
     is($request->header('X-Dsem'), $full ? 'QUEUED two' : 'QUEUED_DRY_RUN one',
         $full ? 'it has waited' : 'it would have waited');
 }

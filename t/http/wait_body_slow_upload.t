@@ -43,7 +43,7 @@ EOF_CONF
 sub slow_posts {
     my ($path, $n, $meanwhile) = @_;
     my @posts = map {
-        $node->begin("$path?t=20", -method => 'POST', 'Content-Length' => 6);
+        $node->begin($path, -method => 'POST', 'Content-Length' => 6);
     } 1 .. $n;
     for my $piece (1 .. 6) {
         for my $i (0 .. $#posts) {
@@ -55,7 +55,7 @@ sub slow_posts {
 }
 
 my ($n, $slowest, $most) = (0, 0, 0);
-my @posts = slow_posts('/', $POSTS, sub {
+my @posts = slow_posts('/?t=20', $POSTS, sub {
     for (1 .. 5) {
         my ($held, $waiting) = split / /, state();
         $most = $held + $waiting if $held + $waiting > $most;
@@ -83,13 +83,15 @@ is($up->served, $n + $POSTS, 'all uploads served');
 
 $up->reset;
 my @others;
-@posts = slow_posts('/off', 2, sub {
+@posts = slow_posts('/off?hang=1', 2, sub {
     return is(scalar(grep { $_->done } @others), 0, 'other request queued')
         if @others;
     eventually { state() eq '2 0' } 'uploads hold both permits';
     push @others, $node->begin('/?t=1');
     eventually { state() eq '2 1' } 'other request queued';
 });
+eventually { $up->now == 2 } 'uploads at the backend';
+$up->release_all;
 is($_->wait->status, 200, 'upload served') for @posts, @others;
 is(($up->order)[-1], $others[0]->nonce, 'waiting request last');
 is($up->peak, 2, 'peak is the limit');

@@ -30,12 +30,17 @@ server {
     location / {
         proxy_pass http://gpus;
     }
+    location /other {
+        dsem other limit=1;
+        empty_gif;
+    }
 }
 EOF_CONF
 
 sub running {
     my ($pattern, $name) = @_;
-    eventually { join(' ', map { $_->now } @up) eq $pattern } $name;
+    eventually { join(' ', map { $_->now } @up) eq $pattern } $name
+        or die;
 }
 
 my $state = $t->state;
@@ -46,17 +51,18 @@ for my $n (1 .. 6) {
 }
 running('3 3', 'all permits in use');
 $state->order('gpus', '- 0 ' . $up[0]->address . '=2');
-# the reply to the first one has come: the second comes behind it
 for my $n (1, 2) {
     push @all, $node->begin('/?hang=1');
     wait_for { $state->waiting('gpus') == $n } 15, "$n wait";
 }
 
 $clock->stop;
+# comes behind the replies to them, and to each heartbeat
+is $node->get('/other')->status, 200, 'no reply awaited';
 $proxy->freeze('s2c');
 push @all, $node->begin('/?hang=1');
 wait_for { $state->waiting('gpus') == 3 } 15, 'another one asks';
-$clock->step(0.1);
+$clock->step(10);
 $up[1]->release(2);
 wait_for { 2 == grep { $_->done } @all } 15, 'two end';
 running('3 2', 'one serves another request, one does not');

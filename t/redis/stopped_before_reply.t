@@ -6,12 +6,14 @@
 # workers hold all permits.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
@@ -21,10 +23,14 @@ location /waits {
     dsem api limit=4 queue=10 timeout=20s;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /other {
+    dsem other limit=1;
+    empty_gif;
+}
 EOF_CONF
 
 my $goes = $t->node('goes', $conf);
-my $stands = $t->node('stands', $conf, REDIS => $proxy->address);
+my $stands = $clock->node('stands', $conf, REDIS => $proxy->address);
 
 sub waiting { $t->state->waiting('api') }
 
@@ -34,11 +40,14 @@ eventually { $up->now == 4 } 'all permits on other node';
 my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;
 eventually { waiting() == 2 } 'two requests queued';
 
-# a reply is on its way when the worker is stopped
+# a reply is on its way when the worker is stopped; none is late before
+$clock->stop;
+is $stands->get('/other')->status, 200, 'no reply awaited';
 $proxy->freeze('s2c');
 push @waits, $stands->begin('/waits?hang=1');
 eventually { waiting() == 3 } 'asking request stopped';
 $stands->freeze;
+$clock->go;
 $proxy->thaw('s2c');
 my $stopped = now;
 wait_for { now > $stopped + 2.5 } 15, 'two leases';

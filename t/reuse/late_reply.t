@@ -5,14 +5,16 @@
 # comes later.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 60s;
 dsem_reuse 60s;
@@ -24,12 +26,18 @@ location / {
 location /free {
     return 204;
 }
+location /other {
+    dsem other limit=1;
+    empty_gif;
+}
 EOF_CONF
 
 is $node->get('/')->status, 200, 'a permit stays';
 wait_for { $t->state->figure('api', 'active') } 15, 'an idle permit';
 my @runs = map { $node->begin('/?hang=1') } 1 .. 3;
 wait_for { $up->now == 3 } 15, 'three at the backend';
+$clock->stop;
+is $node->get('/other')->status, 200, 'no reply awaited';
 $proxy->freeze('s2c');
 
 sub ask {
@@ -38,6 +46,7 @@ sub ask {
 }
 my @waits = (ask(early => 5), ask(later => 6));
 wait_for { $t->state->held('api') == 5 } 15, 'they have asked';
+$clock->go;
 $up->release(1);
 eventually { ($up->order)[-1] eq 'early' } 'the older one, when it is late'
     or die;

@@ -22,6 +22,10 @@ location / {
     dsem a limit=10 queue=10 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /other {
+    dsem other limit=1;
+    empty_gif;
+}
 EOF_CONF
 
 my $state = $t->state;
@@ -32,17 +36,18 @@ for my $n (1 .. 10) {
 }
 $state->order('a', '9 0');
 my @waits;
-# the reply to each but the last has come: others come behind it
 for my $n (1 .. 3) {
     push @waits, $node->begin('/?hang=1');
     wait_for { $state->waiting('a') == $n } 15, "$n wait";
 }
 
 $clock->stop;
+# comes behind the replies to them, and to each heartbeat
+is $node->get('/other')->status, 200, 'no reply awaited';
 $proxy->freeze('s2c');
 push @waits, $node->begin('/?hang=1');
 wait_for { $state->waiting('a') == 4 } 15, 'another one asks';
-$clock->step(0.1);
+$clock->step(10);
 $up->release(3);
 wait_for { 3 == grep { $_->done } @runs } 15, 'three end';
 eventually { $up->started == 12 } 'two serve others';
