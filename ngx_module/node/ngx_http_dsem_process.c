@@ -23,10 +23,11 @@
 #include "ngx_http_dsem_process.h"
 
 
-#define NGX_HTTP_DSEM_STAT_LEN    512
+#define NGX_HTTP_DSEM_STAT_LEN      512
 
-/* the process's start time in /proc/<pid>/stat, counted after its name */
-#define NGX_HTTP_DSEM_STAT_FIELD  19
+/* in /proc/<pid>/stat, counted after the name: threads, and the start time */
+#define NGX_HTTP_DSEM_STAT_THREADS  17
+#define NGX_HTTP_DSEM_STAT_FIELD    19
 
 
 /* this process */
@@ -355,7 +356,8 @@ ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
 /*
  * When a process was started, in clock ticks since the machine was; 0:
  * unknown.  The kernel answers from memory, no disk is involved.  A process
- * that has died but was not yet waited for counts as gone.
+ * that has died but was not yet waited for counts as gone, but not while it has
+ * a thread in a system call that no signal ends: its connections are open.
  */
 
 static uint64_t
@@ -366,7 +368,7 @@ ngx_http_dsem_process_started(ngx_pid_t pid)
     u_char       buf[NGX_HTTP_DSEM_STAT_LEN];
     ssize_t      n;
     ngx_fd_t     fd;
-    ngx_uint_t   field;
+    ngx_uint_t   field, dead;
 
     ngx_sprintf(path, "/proc/%P/stat%Z", pid);
 
@@ -389,10 +391,12 @@ ngx_http_dsem_process_started(ngx_pid_t pid)
 
     for (p = last; p > buf && p[-1] != ')'; p--) { /* void */ }
 
+    dead = (p + 1 < last && p[1] == 'Z');
+
     for (field = 0; field < NGX_HTTP_DSEM_STAT_FIELD && p; field++) {
 
-        if (field == 0 && p + 1 < last && p[1] == 'Z') {
-            return 1;
+        if (dead && field == NGX_HTTP_DSEM_STAT_THREADS) {
+            return p + 2 < last && p[1] == '1' && p[2] == ' ';
         }
 
         p = ngx_strlchr(p + 1, last, ' ');

@@ -113,6 +113,9 @@ is example('worker', 'sh', $worker, 'nginx' => $at{1}),
 is example('permit.py', 'python3', $python, 'nginx' => $at{1}), "report\n",
     'Python';
 is example('permit.mjs', 'node', $js, 'nginx' => $at{1}), "report\n", 'Node';
+is example('argument.py', 'python3', $python,
+    'nginx/jobs/report' => "$at{2}/error?name=a"), "report\n",
+    'Python: the name is an argument';
 
 # no permit
 
@@ -131,6 +134,11 @@ like example('error.mjs', 'node', $js, 'nginx/jobs/report' => "$at{2}/error"),
 
 # access
 
+{
+    local $ENV{SSL_CERT_FILE} = $ca;
+    like example('tls.py', 'python3', $python, 'http://nginx' => "https://$at{3}"),
+        qr/ConnectionError: no permit: 400/, 'Python: TLS, no certificate';
+}
 file('password', "user = \"ci:secret\"\n");
 file('certificate', "cert = \"ci.pem\"\ncacert = \"ca.pem\"\n",
     'ci.pem' => "$ci->{cert}\"\nkey = \"$ci->{key}", 'ca.pem' => $ca);
