@@ -11,16 +11,18 @@ use lib 't/lib';
 use Cpanel::JSON::XS ();
 use MIME::Base64 qw(encode_base64);
 
+use Dsem::Clock;
 use Dsem::Test;
 
 ###############################################################################
 
 my $json = Cpanel::JSON::XS->new->utf8;
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+my ($node, $other) = $clock->fleet(2, <<'EOF_CONF');
 dsem_reuse 60s;
 dsem_redis_timeout 2s;
 location / {
@@ -37,6 +39,8 @@ EOF_CONF
 my @requests = map { $_->begin('/?hang=1') } ($node, $other) x 5;
 wait_for { $up->now == 4 && $t->state->waiting('a') == 6 } 15, 'four and six';
 
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
 is_deeply(patch($node, limit => 2), { name => 'a', limit => 2,
     configured => 4, order => { limit => 2, paused => 0 }, in_use => 4,
     waiting => 6 }, 'limit cut');
@@ -48,6 +52,7 @@ is($up->now . ' ' . $t->state->waiting('a'), '2 6', 'none in their place');
 $up->release(2);
 wait_for { $up->now == 2 && $t->state->waiting('a') == 4 } 15, 'two and four';
 pass('drained to the new limit');
+$clock->go;
 
 # raised: the queue is served at once
 
@@ -67,8 +72,11 @@ logged($node, 'limit 5 -> 5, paused no -> yes, by 127.0.0.1 (user '
     . '"night%0Ashift"), limit in force 5');
 unlike($node->error_log, qr/secret/, 'no password in the log');
 ok(one($node)->{order}{paused}, 'figures are not older than the pause');
+$clock->stop;
+is($t->state->counts('a'), '5 1', 'the count is kept');
 $up->release(5);
 wait_for { $t->state->held('a') == 0 } 15, 'five permits back';
+$clock->go;
 my $during = $other->begin('/?hang=1');
 wait_for { $t->state->waiting('a') == 2 } 15, 'two waiting';
 is($up->now, 0, 'nothing at the backend');
@@ -143,9 +151,9 @@ is($other->get('/?t=0')->status, 200, 'its worker serves');
 # a session of a node that is gone
 
 my $lost = 'n3:0:00000000000000ab';
-my ($clock) = $t->state->shard('clock');
+my ($now) = $t->state->shard('clock');
 $t->state->enter($lost, epoch => 1, lease => 5000,
-    lease_end => $clock + 2000);
+    lease_end => $now + 2000);
 is(remove($node, $lost)->status, 200, 'not heard from');
 is(scalar($node->grep_log(qr/dsem: session \Q$lost\E removed by 127/)), 1,
     'logged');

@@ -46,8 +46,9 @@ sub later {
 }
 
 my $held = $node->begin('/?hang=1');
-wait_for { $up->now == 1 } 15, 'a request of a dry run';
-ok marked(), 'is marked';
+wait_for { $up->now == 1 && $t->state->held('nightly') } 15,
+    'a request of a dry run';
+eventually { marked() } 'is marked';
 later(2 * $MINUTE);
 is semaphore()->{in_use}, 1, 'it is still running';
 ok marked(), 'so the name is marked';
@@ -61,8 +62,9 @@ ok marked(), 'and nothing else has come';
 is $node->get('/enforced')->status, 200, 'one that may be refused';
 ok !marked(), 'ends the mark';
 my $dry = $node->begin('/?hang=1');
-wait_for { $up->now == 1 } 15, 'a dry run again';
-ok marked(), 'is marked';
+wait_for { $up->now == 1 && $t->state->held('nightly') } 15,
+    'a dry run again';
+eventually { marked() } 'is marked';
 later(10);
 is $node->get('/enforced')->status, 503, 'one that is refused, ten seconds later';
 ok marked(), 'may be of another location';

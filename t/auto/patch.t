@@ -5,11 +5,13 @@
 # was found before counts again.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $FOUND = 20;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 $t->redis;
 my $up = $t->upstream;
 
@@ -32,16 +34,19 @@ http {
 EOF_CONF
 
 $conf =~ s{(    server \{\n.*\n)}{$1        location /dsem/ { dsem_api write=on; }\n};
-my $node = $t->node('a', $conf);
+my $node = $clock->node('a', $conf);
 
 wait_for { $t->state->session_count == 2 && found() } 15, 'both sessions';
 $t->state->set_found('api', $FOUND);
 my @requests = hanging(30);
 eventually { $up->now == $FOUND } 'the limit that was found';
 
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
 patch('{"limit":3}');
 $up->release($FOUND - 2);
 eventually { $up->now == 3 } 'drained to the order';
+$clock->go;
 is found(), $FOUND, 'the limit found is kept';
 $up->reset;
 my $load = $t->load_start(clients => 30, seconds => 600,
@@ -57,10 +62,12 @@ patch('{"limit":40}');
 @requests = hanging(60);
 eventually { $up->now == 40 } 'a higher order holds';
 
+$clock->stop;
 patch('{"limit":null}');
 $up->release(30);
 eventually { $t->state->held('api') == $FOUND && $up->now == $FOUND }
     'the found limit again';
+$clock->go;
 is $t->state->waiting('api'), 10, 'the others wait';
 wait_for { $up->release_all; !grep { !$_->done } @requests } 15, 'all served';
 

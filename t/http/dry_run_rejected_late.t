@@ -4,9 +4,11 @@
 # response ends, or redirects it: it is one that would have been rejected.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
@@ -53,7 +55,7 @@ location /dsem/ {
     dsem_api;
 }
 EOF_CONF
-my $a = $t->node('a', $conf, REDIS => $proxy->address);
+my $a = $clock->node('a', $conf, REDIS => $proxy->address);
 my $b = $t->node('b', $conf);
 my $holder = $b->begin('/?hang=1', 'X-Nonce' => 'holder');
 wait_for { $up->now == 1 } 15, 'the holder';
@@ -63,7 +65,10 @@ my $n = 0;
 
 sub late {
     my ($path) = @_;
-    wait_for { !$t->state->held('next') } 15, 'the last one is over';
+    # no reply is late, nor will be: each request asks at once
+    $clock->stop;
+    is $a->get('/next')->status, 200, 'Redis replies';
+    wait_for { !$t->state->held('next') } 15, 'its permit is back';
     $proxy->freeze('s2c');
     my $request = $a->begin($path, 'X-Nonce' => "late$n");
     wait_for { $up->now == 2 } 15, 'the request at the backend';
@@ -80,6 +85,7 @@ sub late {
     $up->release_nonce("late$n");
     wait_for { $up->served > $served } 15, 'the response';
     $a->thaw;
+    $clock->go;
     is $_->wait->status, 200, "$path: served" for $request, $next;
     $n++;
     like $a->get('/dsem/metrics')->body,

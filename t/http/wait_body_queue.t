@@ -103,7 +103,7 @@ for my $path ('/on', '/on/small_buffer', '/on/large_buffer', '/off',
         my $waits = $version eq 'http2' || $path =~ /on/;
         if ($waits) {
             push @holders, $node->begin('/on?hang=1');
-            wait_for { state() eq '1 0' };
+            wait_for { state() eq '1 0' && $up->now == 1 };
         }
         my $status = $post{$version}->("$path?t=1", $nonce);
         if ($waits) {

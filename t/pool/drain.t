@@ -6,9 +6,11 @@
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my @up = sort { $a->address cmp $b->address } map { $t->upstream } 1, 2;
 my @addresses = map { $_->address } @up;
@@ -27,7 +29,7 @@ server {
     location /dsem/ { dsem_api write=on; }
 }
 EOF_CONF
-my @nodes = map { $t->node($_, $conf) } 'one', 'two';
+my @nodes = map { $clock->node($_, $conf) } 'one', 'two';
 my $other = $t->node('other', <<'EOF_CONF');
 worker_processes 1;
 dsem_reuse off;
@@ -82,8 +84,12 @@ is scalar(() = $other->grep_log(qr/order\ for\ server\ \Q$addresses[0]\E\ of
 shows($_, '0 0 4', $_->name . ' shows it') for $nodes[0], $other;
 is running(), '2 2', 'what runs goes on';
 
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
+is counts(), '4 4', 'four held, four wait';
 $up[0]->release(2);
 eventually { counts() eq '2 4' } 'its permits are free';
+$clock->go;
 shows($nodes[0], '0 0 2', 'no more of the pool');
 $redis->beats(6, 'two heartbeats of each worker');
 is started(), '2 2', 'nothing gets them';

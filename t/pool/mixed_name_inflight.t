@@ -6,9 +6,11 @@
 # back.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
@@ -29,7 +31,7 @@ server {
 }
 EOF_CONF
 
-my $plain = $t->node('plain', <<'EOF_CONF', REDIS => $proxy->address);
+my $plain = $clock->node('plain', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_lease 60s;
 dsem_redis_timeout 30s;
@@ -46,10 +48,13 @@ EOF_CONF
 
 sub held { return $t->state->held($_[0]) // 0 }
 
-is $plain->get('/other')->status, 200, 'the worker has asked Redis';
 my $running = $pool->begin('/?hang=1');
-wait_for { held('gpus') == 1 } 15, 'a permit of the pool';
+wait_for { $up->now == 1 } 15, 'a permit of the pool';
 
+# no reply is late, nor will be: each request asks at once
+$clock->stop;
+is $plain->get('/other')->status, 200, 'the worker has asked Redis';
+wait_for { !held('other') } 15, 'its permit is back';
 $proxy->freeze('s2c');
 my $first = $plain->begin('/');
 # by the same connection
@@ -62,6 +67,7 @@ my $second = $plain->begin('/?hang=1');
 wait_for { held('gpus') == 1 } 15, 'Redis has granted the second one';
 
 $proxy->thaw('s2c');
+$clock->go;
 is $first->wait->header('X-Dsem'), 'ERROR', 'the first one is refused';
 eventually { $up->now == 1 } 'the second one is at the backend';
 $up->release_all;
