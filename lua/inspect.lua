@@ -62,15 +62,15 @@ local SEMAPHORES, ACCOUNTS = 32, 512
 local SOME = 384
 -- lists of a pool; different servers and limits of all pools, and as many more
 -- as accounts leave
-local LISTS, SERVERS = 32, 256
+local LISTS, SERVERS = 33, 256
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
 -- fields that a page has beyond what was asked for, as it ends with a bucket:
 -- by chance, and other semaphores do not get less for it
 local BUCKET = 8
 -- bytes of a session and of an account: longer fields are not ours, unless an
--- account has up to 64 servers of up to 200 bytes
-local LONGEST, LONGEST_OF_POOL = 320, 16384
+-- account has up to 64 servers of up to 200 bytes, and a list of as many
+local LONGEST, LONGEST_OF_POOL = 320, 32768
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
@@ -273,7 +273,7 @@ local function server_lines(key, head, ordered)
     if not lists and (head ~= '' or not next(ordered)) then return true end
     lists = lists or ''
     local fields, servers, limits, permits = {}, {}, {}, {}
-    for id in string.gmatch(lists, '(%x+)=[1-9]') do
+    for id in string.gmatch(lists, '([%x*]+)=[1-9]') do
         if #fields < LISTS then fields[#fields + 1] = 'list:' .. id end
     end
     local texts = fields[1] and redis.call('HMGET', key, unpack(fields)) or {}

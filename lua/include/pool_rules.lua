@@ -1,13 +1,23 @@
 -- The functions of pools, see pool.lua.
 
 pools = {
-    -- the list of an account whose session cannot use any server, and of one
-    -- whose list is not kept, as there are too many: its next sync states it
-    no_server = '-', unlisted = '?'
+    -- the list of an account whose session cannot use any server, and that of
+    -- the servers in own lists
+    no_server = '-', others = '*'
 }
 
--- Lists of one pool, and servers of one list.
-local POOL_LISTS, POOL_SERVERS = 32, 64
+-- Lists of one pool beside own ones, servers of one list, and those in own
+-- lists.
+local POOL_LISTS, POOL_SERVERS, POOL_OTHERS = 32, 64, 256
+
+-- An account that came when there were as many lists has its own one, as text:
+-- "!<id>:<server>=<limit>,...", which is used like the id of a list.
+local POOL_OWN = '^!%x+:(.*)$'
+
+-- Free servers that are searched in an own list, of more it is read; bytes of
+-- it that cost a step more; tickets that are read at first where some have such
+-- lists.
+local POOL_SEARCHED, POOL_STEP, POOL_PAGE = 4, 512, 16
 
 -- Tickets that get a permit by one call, at most: each may be of a session with
 -- another list.
@@ -64,21 +74,29 @@ function pools.servers(numbers)
 end
 
 -- What the head has of a pool, parsed. full: lists without a free server,
--- skipped: those of the tickets up to the cursor; rests: it has no head, as no
--- permit was out.
+-- skipped: those of the tickets up to the cursor; beyond: free servers that
+-- none of these has, of own lists; rests: it has no head, as no permit was out.
 function pools.parse(text)
     local turn, cursor, lists, held = string.match(text,
         '^(%d+);(%S-);(%S-);(.*)$')
     local place, ids = string.match(cursor or '', '^(%-?%d+):(%S+)$')
-    local skipped = {}
-    for id in string.gmatch(ids or '', '[^,]+') do skipped[id] = true end
+    local skipped, beyond = {}, nil
+    for id in string.gmatch(ids or '', '[^,]+') do
+        local servers = string.match(id, '^%*(.*)$')
+        if servers then
+            beyond = {}
+            for server in string.gmatch(servers, '[^/]+') do
+                beyond[server] = true
+            end
+        end
+        skipped[servers and pools.others or id] = true
+    end
     return {
         turn = tonumber(turn) or 0, rests = not turn,
         cursor = tonumber(place), skipped = skipped,
         lists = pool_numbers(lists), stored = pool_numbers(lists),
-        held = pool_numbers(held), full = {},
-        known = { ['list:' .. pools.no_server] = { limits = {}, names = {} },
-            ['list:' .. pools.unlisted] = false }
+        held = pool_numbers(held), full = {}, beyond = beyond,
+        known = { ['list:' .. pools.no_server] = { limits = {}, names = {} } }
     }
 end
 
@@ -88,11 +106,18 @@ local function pool_list_parse(text)
     return { limits = limits, names = names, text = text }
 end
 
+-- As what a list counts in the head, nil: it does not.
+local function pool_counted(list)
+    if not list or list == pools.no_server then return nil end
+    return string.byte(list) == 33 and pools.others or list
+end
+
 -- A list as its text, or parsed; false: it is unknown.
 local function pool_list_read(sem, id)
     local field, pool = 'list:' .. id, sem.pool
     if pool.known[field] == nil then
-        pool.known[field] = redis.call('HGET', sem.key, field)
+        pool.known[field] = string.match(id, POOL_OWN)
+            or redis.call('HGET', sem.key, field)
     end
     return pool.known[field], field
 end
@@ -105,6 +130,22 @@ local function pool_list(sem, id)
         sem.pool.known[field] = list
     end
     return list
+end
+
+-- The servers of two lists with their highest limits, as one list; where they
+-- are too many, those of the second one.
+local function pool_join(text, other)
+    local limits, names = pool_numbers(text)
+    for server, n in string.gmatch(other, '([^ ,=]+)=(%d+)') do
+        local had = limits[server]
+        if not had then names[#names + 1] = server end
+        if not had or n - had > 0 then limits[server] = n end
+    end
+    if #names > POOL_OTHERS then return other end
+    for i, server in ipairs(names) do
+        names[i] = server .. '=' .. limits[server]
+    end
+    return table.concat(names, ' ')
 end
 
 -- Keeps a list that is stated, nil: that without servers.
@@ -155,8 +196,9 @@ end
 -- turn, and its number in the list; nil: all are taken. Once a list is full it
 -- stays so: permits are taken back before any is granted.
 local function pool_choose(sem, view, id)
-    local pool, list = sem.pool, pool_list(sem, id)
-    if not list or pool.full[id] then return nil end
+    local pool = sem.pool
+    local list = not pool.full[id] and pool_list(sem, id)
+    if not list then return nil end
     local names, most, held = list.names, pool_most(view, list), pool.held
     local size, best, least, number = #names, nil, 1, nil
     for i = pool.turn, pool.turn + size - 1 do
@@ -178,7 +220,9 @@ local function pool_free(sem, view, id)
     local pool, most, ordered = sem.pool, view.limit, view.servers
     if pool.full[id] then return false end
     local list = pool_list_read(sem, id)
-    if type(list) ~= 'string' then return pool_choose(sem, view, id) end
+    if type(list) ~= 'string' or id == pools.others then
+        return pool_choose(sem, view, id)
+    end
     for server, n in string.gmatch(list, '([^ ,=]+)=(%d+)') do
         local has = pool.held[server] or 0
         -- R1: room for a permit
@@ -192,6 +236,31 @@ local function pool_free(sem, view, id)
     return false
 end
 
+-- The servers in own lists that were free when this call began to grant
+-- permits; their limits are in pool.room.
+local function pool_others(sem, view)
+    local pool, list = sem.pool, pool_list(sem, pools.others)
+    if pool.free or not list then return pool.free or {} end
+    pool.free, pool.room = {}, {}
+    for n, limit in ipairs(pool_most(view, list)) do
+        local server = list.names[n]
+        if (pool.held[server] or 0) < limit then
+            pool.free[#pool.free + 1], pool.room[server] = server, limit
+        end
+    end
+    return pool.free
+end
+
+-- Whether an own list may have a free server.
+local function pool_reaches(sem, view, list)
+    local free = pool_others(sem, view)
+    if #free > POOL_SEARCHED then return true end
+    for _, server in ipairs(free) do
+        if string.find(list, server .. '=', 1, true) then return true end
+    end
+    return false
+end
+
 -- Whether any list has a free server; that of this call may be new.
 function pools.any(sem, view)
     if view.list and pool_choose(sem, view, view.list) then return true end
@@ -199,6 +268,12 @@ function pools.any(sem, view)
         if pool_free(sem, view, id) then return true end
     end
     return false
+end
+
+-- Tickets of the first page.
+function pools.page(sem, size)
+    return (sem.pool.lists[pools.others] or 0) > 0
+        and math.min(size, POOL_PAGE) or size
 end
 
 -- Whether the next call goes on.
@@ -231,17 +306,34 @@ end
 -- servers that it can use are taken, while others may be free.
 -- R7: queue order
 function pools.decide(sem, view, ticket, account)
-    local pool, list = sem.pool, account.list or pools.unlisted
-    -- its next sync states it again
-    if not pool.full[list] and not pool_list(sem, list) then return 'park' end
-    ticket.server, ticket.at = pool_choose(sem, view, list)
-    if ticket.server then return 'grant' end
-    pool.skipped[list] = true
+    local pool, list = sem.pool, account.list or ''
+    local own = pool_counted(list) == pools.others
+    if not pool.full[list] then
+        -- its next sync states it again
+        if not pool_list_read(sem, list) then return 'park' end
+        if not own or pool_reaches(sem, view, list) then
+            if pool_free(sem, view, list) then
+                ticket.server, ticket.at = pool_choose(sem, view, list)
+                return 'grant'
+            end
+        end
+    end
+    if own then view.steps = view.steps - math.floor(#list / POOL_STEP) end
+    pool.skipped[own and pools.others or list] = true
     -- tickets with keys may have equal places, of which not all may be met
     if ticket.place ~= pool.last then
         pool.before, pool.last = pool.last, ticket.place
     end
     return 'skip'
+end
+
+-- Whether a server in own lists is free that tickets before the cursor may use.
+local function pool_others_free(sem, view)
+    local beyond = sem.pool.beyond or {}
+    for _, server in ipairs(pool_others(sem, view)) do
+        if not beyond[server] then return true end
+    end
+    return false
 end
 
 -- The cursor: a place up to which all tickets were stepped over, so that a
@@ -253,7 +345,8 @@ function pools.behind(sem, view)
     -- of tickets that were met at the end of the queue
     pool.before, pool.last = nil, nil
     for id in pairs(pool.cursor and pool.skipped or {}) do
-        if pool_choose(sem, view, id) then pool.cursor = nil end
+        local free = id == pools.others and pool_others_free or pool_free
+        if free(sem, view, id) then pool.cursor = nil end
     end
     if not pool.cursor then pool.skipped = {} end
     return pool.cursor
@@ -267,36 +360,83 @@ local function pool_before(sem, view, id)
         pool.cursor = nil
     else
         pool.skipped[id] = true
+        -- it may be an own one
+        if pool.beyond then pool_others(sem, view) end
+    end
+end
+
+-- Whether a list that no account has may come.
+local function pool_fits(lists)
+    local number = 0
+    for id, accounts in pairs(lists) do
+        if accounts > 0 and id ~= pools.others then number = number + 1 end
+    end
+    return number < POOL_LISTS
+end
+
+-- The account has its own list. One more is joined with those of the others.
+local function pool_own(sem, account)
+    local pool, id = sem.pool, account.list
+    local text = pool_list(sem, id).text
+    account.list = '!' .. id .. ':' .. string.gsub(text, ' ', ',')
+    if account.list == account.had then return end
+    local had = (pool.lists[pools.others] or 0) > 0
+        and pool_list(sem, pools.others)
+    local joined = pool_join(had and had.text or '', text)
+    if not had or joined ~= had.text then
+        pool_state(sem, pools.others, joined)
+        pool.stored[pools.others] = nil
     end
 end
 
 -- An account is written; ends: it is deleted. Counts its list. Returns true if
--- there are too many: the account has lost it.
+-- there are too many: it has its own one.
 function pools.count(sem, account, ends)
-    local lists, before, after = sem.pool.lists, account.had, account.list
-    if ends then after = nil end
+    local lists = sem.pool.lists
+    local before = pool_counted(account.had)
+    local after = not ends and pool_counted(account.list) or nil
     if before == after then return end
     if lists[before] then lists[before] = lists[before] - 1 end
-    if not after or after == pools.no_server or after == pools.unlisted then
-        return
+    local own = after and (lists[after] or 0) == 0 and not pool_fits(lists)
+    if own then
+        pool_own(sem, account)
+        after = pools.others
     end
-    if (lists[after] or 0) == 0 then
-        local number = 0
-        for _, accounts in pairs(lists) do
-            if accounts > 0 then number = number + 1 end
-        end
-        if number >= POOL_LISTS then
-            account.list = pools.unlisted
-            return true
+    if after then lists[after] = (lists[after] or 0) + 1 end
+    return own
+end
+
+-- The cursor as text. A list that is not kept is one of the own ones.
+local function pool_cursor(sem)
+    local pool, skipped, own = sem.pool, {}, nil
+    for id in pairs(pool.skipped) do
+        if id == pools.no_server or (pool.lists[id] or 0) > 0
+            and id ~= pools.others
+        then
+            skipped[#skipped + 1] = id
+        else
+            own = true
         end
     end
-    lists[after] = (lists[after] or 0) + 1
+    if own then
+        local beyond = {}
+        for server in pairs(pool.room or pool.beyond or {}) do
+            -- one that was taken since may be in a list that was skipped then
+            if not pool.room
+                or (pool.held[server] or 0) < pool.room[server]
+            then
+                beyond[#beyond + 1] = server
+            end
+        end
+        skipped[#skipped + 1] = pools.others .. table.concat(beyond, '/')
+    end
+    return string.format('%.0f:%s', pool.cursor, table.concat(skipped, ','))
 end
 
 -- What the head has of the pool. Writes the lists that are new, and deletes
 -- those that no account has any more.
 function pools.text(sem)
-    local pool, lists, skipped = sem.pool, {}, {}
+    local pool, lists = sem.pool, {}
     for id, accounts in pairs(pool.lists) do
         local field = 'list:' .. id
         if accounts > 0 then
@@ -309,10 +449,7 @@ function pools.text(sem)
             sem.gone[#sem.gone + 1] = field
         end
     end
-    for id in pairs(pool.skipped) do skipped[#skipped + 1] = id end
-    local cursor = sem.waiting > 0 and pool.cursor and skipped[1]
     return string.format(' /%d;%s;%s;%s', pool.turn,
-        cursor and string.format('%.0f:%s', pool.cursor,
-            table.concat(skipped, ',')) or '',
+        sem.waiting > 0 and pool.cursor and pool_cursor(sem) or '',
         table.concat(lists, ','), string.sub(pools.servers(pool.held), 2))
 end

@@ -138,6 +138,8 @@ local function serve_walk(sem, view, page, size)
                 view.more = true
                 return FIRST_UNKNOWN
             end
+            -- of a pool some tickets cost more
+            if view.steps < 0 then return nil end
         end
     end
     return page.size < size and FIRST_NONE or nil
@@ -152,7 +154,8 @@ local function serve(sem, view)
     end
     local behind = sem.pool and pools.behind(sem, view)
     local from = 0
-    local size = math.min(math.max(view.capacity - sem.held, 1), view.steps) + 1
+    local size = math.min(math.max(view.capacity - sem.held, 1), view.steps)
+    size = (sem.pool and pools.page(sem, size) or size) + 1
     while view.steps > 0 do
         local page, status = serve_page(sem, view, from, size, behind)
         if not page then return nil, status end

@@ -47,7 +47,7 @@ for my $small (0, 3) {
 # with other numbers of the same generator each is there, too
 cmp_ok $seen{$_} // 0, '>', 0, "seen: $_"
     for 'served', 'kill', 'lost message', 'late cancel', 'server',
-    'order of a server';
+    'order of a server', 'own list';
 
 # The walk itself is tested with scripts that are broken on purpose; the last
 # number is a seed that has seen it.
@@ -84,14 +84,22 @@ for (
     [ 'C1', 'sync', qr/\(lists\[after\] or 0\) \+ 1/, 'lists[after] or 1', 0,
         1 ],
     # the cursor, and what sets it back
-    [ 'L2', 'sync', qr/if pool_choose\(sem, view, id\) then pool\.cursor = nil/,
-        'if false then pool.cursor = nil', 2, 3 ],
+    [ 'L2', 'sync', qr/if free\(sem, view, id\) then pool\.cursor = nil/,
+        'if false then pool.cursor = nil', 2, 36 ],
     # of tickets with equal places it may have met only some
     [ 'L2', 'sync', qr/pool\.before or pool\.last or/, 'pool.last or', 2,
         1441 ],
     [ 'L2', 'sync', qr/if call\.moved then/, 'if false then', 2, 19 ],
     [ 'L2', 'sync', qr/if sem\.pool\.cursor and place <= sem\.pool\.cursor/,
         'if false', 2, 253 ],
+    # own lists: their servers are noticed, and what is free beyond them
+    [ 'L2', 'sync', qr/for id in pairs\(sem\.pool\.lists\) do
+        if pool_free/, "for id in pairs(sem.pool.lists) do
+        if id ~= '*' and pool_free", 3, 9002 ],
+    [ 'L2', 'sync', qr/if not had or joined ~= had\.text then/,
+        'if not had then', 3, 9086 ],
+    [ 'L2', 'sync', qr/if not pool\.room\s+or .*?then/s, 'if server then', 3,
+        20128 ],
     # idle permits: all go back where a ticket waits, any may be at the server
     # that it can use; and those of a server with a lowered limit
     [ 'L2', 'sync',

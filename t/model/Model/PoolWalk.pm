@@ -37,13 +37,15 @@ use constant {
 
 # SHA-1 of the scripts, by name; text: code that returns the text of a script;
 # small: tickets that a call looks at, it leaves the others to the next one; 2
-# are too few where more have equal places
+# are too few where more have equal places. Then one list is kept, other accounts
+# have their own
 sub load {
     my ($class, $client, $text, $small) = @_;
     return { map {
         my $script = $text->($_);
         $script =~ s/redis\.call\('TIME'\)/{ 1000000000, 0 }/g;
         $script =~ s/^local (?:STEPS|POOL_GRANTS) = \K\d+$/$small/mg if $small;
+        $script =~ s/^local POOL_LISTS, .* = \K\d+/1/m if $small;
         $_ => $client->cmd('SCRIPT', 'LOAD', $script);
     } @{ SCRIPTS() } };
 }
@@ -177,6 +179,12 @@ sub semaphore {
 
 sub numbers { return { $_[0] =~ /([^ ,=]+)=(\d+)/g } }
 
+# Servers of the list of an account.
+sub limits_of {
+    my ($id, %of) = @_;
+    return numbers($id =~ /^!\w+:(.*)/ ? $1 : $of{"list:$id"} // '');
+}
+
 # Those that are not zero, as text.
 sub text {
     my ($numbers) = @_;
@@ -200,7 +208,8 @@ sub audit {
         my $numbers = numbers($at);
         die "C1 account '$of{$session}'" if sum0(values %$numbers) != $own;
         $at{$_} += $numbers->{$_} for keys %$numbers;
-        $accounts{$id}++ if $id =~ /^\w/;
+        $accounts{ $id =~ /^!/ ? '*' : $id }++ if $id ne '-';
+        $self->saw('own list') if $id =~ /^!/;
         $sums[0] += $own;
         $sums[1] += $tickets;
     }
@@ -241,7 +250,7 @@ sub kept {
     my %of = $self->semaphore or return;
     my ($waiting, $parked) = (split ' ', $of{'.'})[1, 8];
     my ($id, $at) = ($of{ $worker->{name} } // '') =~ / @(\S+)(.*)$/ or return;
-    my $above = $self->above($of{'.'}, numbers($of{"list:$id"} // ''),
+    my $above = $self->above($of{'.'}, limits_of($id, %of),
         keys %{ numbers($at) });
     die "L2 $worker->{name} keeps permits, a server is above its limit"
         if $may_keep && $above;
@@ -271,7 +280,7 @@ sub served {
         my ($of_epoch, $id) = ($of{$session} // '') =~ /^(\d+) .* @(\S+)/;
         next if $place > PARKED || !$of_epoch || $of_epoch != $epoch
             || $session eq $worker->{name} && $asked{$ticket};
-        my $can = numbers($of{"list:$id"} // '');
+        my $can = limits_of($id, %of);
         my $class = floor($place / CLASS);
         for my $server (keys %$can) {
             die "L2 '$member' waits, $server is free"
