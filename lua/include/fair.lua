@@ -274,9 +274,9 @@ local function fair_waits(sem, class, key, from, F, most, first)
         local lowest = class * CLASS + parked
         most = math.min(most, fair.looks)
         if most <= 0 then return nil end
-        local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
+        local list = redis.call('ZRANGE', sem.queue, string.format('(%.0f',
             lowest + F), string.format('%.0f', lowest + from), 'BYSCORE', 'REV',
-            'LIMIT', 0, most) or {}
+            'LIMIT', 0, most)
         fair.looks = fair.looks - #list
         for i = 1, #list do
             if string.find(list[i], ending, -#ending, true)

@@ -98,3 +98,15 @@ my $reply = $one->sync($name, limit => 8,
 is $reply->{checked}{$second}, 2, 'too heavy';
 cmp_ok $place{ ask($one, 100) }, '>', $reply->{asked}{$third}{place},
     'by a check: behind the one that waits';
+
+# one that is parked, elsewhere in the order, is none of them
+my $silent = $scripts->session('silent')->enter;
+begin('parked', 1);
+$silent->ask($name, ++$ticket, key => 'z', class => -1);
+$scripts->pass(3000, $hold, $one, $two);
+$hold->sync($name, release => 1, fair => 1) for 1, 2;
+is $state->figure($name, 'parked'), 1, 'one is parked';
+$hold->ask($name, ++$ticket, key => 'x');
+my $last = ask($one, 1000);
+cancel($last, 1000, 1);
+is tag(), $place{$last}, 'a ticket that was the last one is not paid for';
