@@ -596,7 +596,10 @@ local function auto_lost(s, min, max, now)
     end
     -- it was one, and in vain
     if auto_deep(s) then s.blamed = now end
-    s.lost = (s.lost > 0 or s.step <= AUTO_NEAR) and s.lost + 1 or 0
+    -- shorter steps than the scatter of the requests, not that of the traffic,
+    -- would take many pairs each
+    local shown = math.max(AUTO_NEAR, 100 * auto_scatter(s) / s.spread)
+    s.lost = (s.lost > 0 or s.step <= shown) and s.lost + 1 or 0
     s.higher = s.up == 1 and s.higher + 1 or 0
     if s.reason ~= AUTO_REASON.none or s.up == 1 then
         s.step = math.floor(s.step / 2)

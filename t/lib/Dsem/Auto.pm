@@ -13,7 +13,8 @@ package Dsem::Auto;
 #   the session of that index;
 #   chance: of each request to fail; used: requests as a share of the limit, 1;
 #   weight: permits of each, 1; peak ($limit): most permits in use at one time,
-#   0; beats: sessions that send heartbeats. set(%options) changes them. found: the
+#   0; scatter: standard deviation of the logarithms of the times, 0; beats:
+#   sessions that send heartbeats. set(%options) changes them. found: the
 #   number in the shard. trace: the numbers found, of each sample.
 #
 # Called by: t/lua/adjust*.t.
@@ -28,7 +29,7 @@ sub new {
     return bless {
         scripts => $scripts, name => $name, sessions => $sessions, min => 1,
         max => 1000, latency => sub { 50 }, errors => sub { 0 }, used => 1,
-        weight => 1, peak => sub { 0 }, time => 0, beats => [],
+        weight => 1, peak => sub { 0 }, scatter => 0, time => 0, beats => [],
         next => [ map { 100 } @$sessions ],
         last => [ map { 0 } @$sessions ], trace => [], %arg,
     }, $class;
@@ -67,9 +68,13 @@ sub step {
     my $failed = int(int($count) * $self->{errors}($limit, $i));
     $failed = grep { rand() < $self->{chance} } 1 .. $count
         if $self->{chance};
+    my $good = int($count) - $failed;
+    my $log = log(1000 * $ms);
     my $reply = $self->{sessions}[$i]->adjust($self->{name},
         count => int $count, errors => $failed,
-        sum => int((int($count) - $failed) * $ms * 1000), window => $window,
+        sum => int($good * $ms * 1000), window => $window,
+        logs => int(1000 * $good * $log),
+        squares => int(1000 * $good * ($log ** 2 + $self->{scatter} ** 2)),
         peak => $self->{peak}($limit), weight => 1000 * $self->{weight},
         min => $self->{min}, max => $self->{max});
     die "adjust: $reply->{status}\n" if $reply->{status} ne 'ok';
