@@ -358,6 +358,8 @@ ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
 
     ngx_memcpy(saved, captures, n * sizeof(int));
 
+    rc = NGX_OK;
+
     for (composed = 0; composed < 2; composed++) {
         rc = composed ? ngx_http_complex_value(r, value, text)
                       : ngx_http_dsem_claim_variables(r, value);
