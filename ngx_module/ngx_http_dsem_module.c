@@ -245,7 +245,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_hold_init(cycle, dmcf->holding);
+    ngx_http_dsem_hold_init(cycle);
 
     return ngx_http_dsem_semaphore_init(&settings, max_waiting);
 }

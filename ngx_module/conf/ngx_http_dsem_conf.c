@@ -328,7 +328,6 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->enabled = 0;
      *     dmcf->api = NULL;
      *     dmcf->hold = NULL;
-     *     dmcf->holding = 0;
      *     dmcf->readers = NULL;
      *     dmcf->pools = NULL;
      *     dmcf->locations = NULL;
@@ -740,7 +739,6 @@ ngx_http_dsem_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_init_msec_value(dlcf->hold_interval, 15000);
 
     clcf->handler = dmcf->hold;
-    dmcf->holding = 1;
 
     return NGX_CONF_OK;
 }

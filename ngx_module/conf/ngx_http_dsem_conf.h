@@ -234,7 +234,6 @@ typedef struct {
     ngx_uint_t                 enabled;     /* unsigned:1, any limit or API */
     ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
     ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
-    ngx_uint_t                 holding;     /* unsigned:1, it is somewhere */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
     ngx_http_upstream_init_pt  init_upstream;   /* of pools, see http/ */
     ngx_array_t               *pools;       /* ngx_http_dsem_srv_conf_t *;

@@ -481,6 +481,11 @@ ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
     ctx->rc = rc;
     ctx->wait_time = ngx_current_msec - ctx->started;
 
+    if (ctx->suspended.next) {
+        ngx_queue_remove(&ctx->suspended);
+        ctx->suspended.next = NULL;
+    }
+
     if (ctx->status == NGX_HTTP_DSEM_STATUS_DEGRADED && !ctx->counted) {
         ctx->counted = 1;
 

@@ -70,6 +70,7 @@ struct ngx_http_dsem_ctx_s {
 
     ngx_http_upstream_t        *upstream;   /* of an earlier location */
     ngx_http_request_t         *update;     /* of the cache, in background */
+    ngx_queue_t                 suspended;  /* next NULL: it is not */
     void                      (*finalize_request)(ngx_http_request_t *r,
                                                   ngx_int_t rc);
 

@@ -273,11 +273,9 @@ ngx_http_dsem_handler_acquire(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t  rc;
 
-    if (!ctx->conf->hold) {
-        return ngx_http_dsem_acquire(ctx);
+    if (ctx->conf->hold) {
+        ngx_http_dsem_hold_ask(ctx);
     }
-
-    ngx_http_dsem_hold_ask(ctx);
 
     rc = ngx_http_dsem_acquire(ctx);
 

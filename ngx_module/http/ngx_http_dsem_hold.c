@@ -9,11 +9,13 @@
  * the request, and the log phase gives the permit back.
  *
  * An old worker keeps its holders, as it does with websockets.  nginx closes
- * them without a word when "worker_shutdown_timeout" is over, so they get their
- * last line shortly before that, and those that wait for a permit a refusal.
+ * all connections without a word when "worker_shutdown_timeout" is over, so
+ * holders get their last line shortly before that, and requests of any location
+ * that wait for a permit a refusal.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
- * waits, and when it does; module, at the start and the exit of a worker.
+ * waits, and when it or any other request does; module, at the start and the
+ * exit of a worker.
  */
 
 
@@ -44,22 +46,15 @@ typedef struct {
 } ngx_http_dsem_hold_t;
 
 
-/* a request that has no permit yet, or did not have one when it came */
-typedef struct {
-    ngx_queue_t           queue;
-    ngx_http_dsem_ctx_t  *ctx;
-} ngx_http_dsem_hold_waiting_t;
-
-
 /* those of this worker */
 typedef struct {
     ngx_queue_t           queue;
-    ngx_queue_t           waiting;
-    ngx_event_t           look;     /* for the end of the worker */
-    ngx_msec_t            period;   /* 0: the worker waits for its holders */
-    ngx_msec_t            lead;     /* ms from a look to "ends" */
-    ngx_msec_t            ends;     /* by ngx_current_msec: if it is to exit,
-                                       it ends them then */
+    ngx_queue_t           suspended;    /* requests, of any location */
+    ngx_event_t           look;         /* for the end of the worker */
+    ngx_msec_t            period;       /* 0: the worker waits for all */
+    ngx_msec_t            lead;         /* ms from a look to "ends" */
+    ngx_msec_t            ends;         /* by ngx_current_msec: if it is to
+                                           exit, it ends them then */
 } ngx_http_dsem_holds_t;
 
 
@@ -85,7 +80,6 @@ static ngx_int_t ngx_http_dsem_hold_send(ngx_http_request_t *r, ngx_buf_t *b,
 static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
     const char *text);
 static void ngx_http_dsem_hold_cleanup(void *data);
-static void ngx_http_dsem_hold_waiting_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
 static void ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds);
 static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
@@ -276,41 +270,30 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
 }
 
 
-/* without memory it is not refused before nginx closes its connection */
+/*
+ * A request of any location waits for its permit, until it is decided.  One
+ * that comes to wait late, as its body did, still has a period for the reply
+ * of Redis: a permit may be free.
+ */
 
 void
 ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
 {
-    ngx_http_cleanup_t            *cln;
-    ngx_http_dsem_hold_waiting_t  *w;
+    ngx_msec_int_t          left;
+    ngx_http_dsem_holds_t  *holds;
 
-    if (ngx_http_dsem_holds.period == 0) {
+    holds = &ngx_http_dsem_holds;
+
+    if (holds->period == 0 || ctx->suspended.next) {
         return;
     }
 
-    cln = ngx_http_cleanup_add(ctx->request,
-                               sizeof(ngx_http_dsem_hold_waiting_t));
-    if (cln == NULL) {
-        return;
-    }
+    ngx_queue_insert_tail(&holds->suspended, &ctx->suspended);
 
-    cln->handler = ngx_http_dsem_hold_waiting_cleanup;
+    if (ngx_http_dsem_hold_over(holds) && !holds->look.timer_set) {
+        left = holds->ends + holds->period - ngx_current_msec;
 
-    w = cln->data;
-    w->ctx = ctx;
-
-    ngx_queue_insert_tail(&ngx_http_dsem_holds.waiting, &w->queue);
-}
-
-
-static void
-ngx_http_dsem_hold_waiting_cleanup(void *data)
-{
-    ngx_http_dsem_hold_waiting_t *w = data;
-
-    if (w->queue.next) {
-        ngx_queue_remove(&w->queue);
-        w->queue.next = NULL;
+        ngx_add_timer(&holds->look, ngx_max(left, 0));
     }
 }
 
@@ -647,14 +630,14 @@ ngx_http_dsem_hold_cleanup(void *data)
 
 /*
  * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
- * holders, and those that wait for a permit, two periods before nginx would
+ * holders, and refuses what waits for a permit, two periods before nginx would
  * close their connections.  It began to exit after the last look at which it
  * was not to.  So the time to end them is before that of nginx, and so is its
  * timer: a machine that stood still for both runs this one first.
  */
 
 void
-ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding)
+ngx_http_dsem_hold_init(ngx_cycle_t *cycle)
 {
     ngx_core_conf_t        *ccf;
     ngx_http_dsem_holds_t  *holds;
@@ -663,9 +646,9 @@ ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding)
     ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
 
     ngx_queue_init(&holds->queue);
-    ngx_queue_init(&holds->waiting);
+    ngx_queue_init(&holds->suspended);
 
-    if (!holding || !ccf->shutdown_timeout) {
+    if (!ccf->shutdown_timeout) {
         return;
     }
 
@@ -725,29 +708,17 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 static void
 ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
 {
-    ngx_http_request_t            *r;
-    ngx_http_dsem_hold_waiting_t  *w;
+    ngx_http_request_t   *r;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    while (!ngx_queue_empty(&holds->waiting)) {
-        w = ngx_queue_data(ngx_queue_head(&holds->waiting),
-                           ngx_http_dsem_hold_waiting_t, queue);
-
-        ngx_http_dsem_hold_waiting_cleanup(w);
-
-        /* it has its permit, or has been redirected */
-
-        if (w->ctx->decided
-            || !w->ctx->conf->hold
-            || w->ctx->conf->dry_run)
-        {
-            continue;
-        }
-
-        r = w->ctx->request;
+    while (!ngx_queue_empty(&holds->suspended)) {
+        ctx = ngx_queue_data(ngx_queue_head(&holds->suspended),
+                             ngx_http_dsem_ctx_t, suspended);
+        r = ctx->request;
 
         ngx_http_set_log_request(r->connection->log, r);
 
-        ngx_http_dsem_acquire_exit(w->ctx);
+        ngx_http_dsem_acquire_exit(ctx);
         ngx_http_dsem_acquire_resume(r);
     }
 }

@@ -49,6 +49,8 @@ for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
     wait_for { $_->done } 15, 'the end' for @requests;
     my $ended = took($reloaded);
     cmp_ok $ended, '<', 5, 'ended in time';
+    is scalar(grep { $_->status == 503 } @requests[10 .. 14]), 5,
+        'those that wait refused';
     wait_for { $up->now == 0 } 15, 'the end at the upstream';
     is scalar(grep { $_->{end} < $reloaded + 0.45 } $up->log), 0,
         'requests ended at timeout';
