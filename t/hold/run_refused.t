@@ -5,7 +5,9 @@
 # error is a conflict. The status code is what "dsem_status" makes it.
 
 use lib 't/lib';
-use Dsem::Program qw(shells);
+use File::Temp qw(tempdir);
+
+use Dsem::Program qw(shells write_program);
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);
@@ -91,6 +93,19 @@ eventually { !$t->state->held('jobs') } 'permit back';
 
 run_is 'another program before it', [ $node->url('/before'), $jobs ],
     0, qr/\Q\/before: the answer is 503\E\nin\n\z/;
+# the page of the first one is still in the pipe when the next is asked
+
+my $bin = tempdir(CLEANUP => 1);
+write_program("$bin/curl", <<"EOF_CURL");
+#!/bin/sh
+sleep 2 &
+PATH=\${PATH#*:} exec curl "\$@"
+EOF_CURL
+{
+    local $ENV{PATH} = "$bin:$ENV{PATH}";
+    run_is 'a curl that ends late', [ $node->url('/before'), $jobs ],
+        0, qr/\Q\/before: the answer is 503\E\nin\n\z/;
+}
 run_is 'nothing to hold', [ '-E', 0, $node->url('/empty') ],
     69, qr/\Q\/empty: an error, the answer is 503\E\n\z/;
 
