@@ -130,15 +130,22 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
 }
 
 
-/* a refusal that no semaphore made; returns its code */
+/*
+ * A refusal that no semaphore made; returns its code.  After that of a worker
+ * which has ended its holders the next one can be asked at once.
+ */
 
 static ngx_int_t
 ngx_http_dsem_hold_error(ngx_http_request_t *r, ngx_int_t code)
 {
     static ngx_str_t  error = ngx_string(NGX_HTTP_DSEM_REFUSAL_ERROR);
+    static ngx_str_t  at_once = ngx_string("0");
 
     if (ngx_http_dsem_answer_header(r, NGX_HTTP_DSEM_REFUSAL_HEADER, &error)
-        != NGX_OK)
+        != NGX_OK
+        || (ngx_http_dsem_hold_over(&ngx_http_dsem_holds)
+            && ngx_http_dsem_answer_header(r, "Retry-After", &at_once)
+               != NGX_OK))
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

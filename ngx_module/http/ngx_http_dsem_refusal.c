@@ -104,7 +104,7 @@ ngx_http_dsem_refusal_retry_after(ngx_http_dsem_ctx_t *ctx)
     r = ctx->request;
     seconds = ngx_http_dsem_refusal_seconds(ctx);
 
-    if (seconds == 0
+    if (seconds == NGX_DECLINED
         || r->headers_out.status < NGX_HTTP_BAD_REQUEST
         || ngx_http_dsem_refusal_has_header(r))
     {
@@ -124,8 +124,11 @@ ngx_http_dsem_refusal_retry_after(ngx_http_dsem_ctx_t *ctx)
 
 
 /*
- * 0: no header, as a retry is of no use, or the header is off.  A quarter of
- * the time more or less spreads the retries of many clients.
+ * NGX_DECLINED: no header, as a retry is of no use, or the header is off.  A
+ * quarter of the time more or less spreads the retries of many clients.
+ *
+ * A program whose worker exits can ask the next worker at once: 0, which it
+ * reads nowhere else.
  */
 
 static ngx_int_t
@@ -135,11 +138,15 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
 
     seconds = ctx->conf->retry_after;
 
+    if (ctx->exiting && ctx->conf->hold) {
+        return 0;
+    }
+
     if (seconds == NGX_HTTP_DSEM_RETRY_OFF
         || ctx->status == NGX_HTTP_DSEM_STATUS_ERROR
         || ctx->weight > ctx->limit)
     {
-        return 0;
+        return NGX_DECLINED;
     }
 
     if (seconds != NGX_HTTP_DSEM_RETRY_AUTO) {

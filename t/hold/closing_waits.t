@@ -80,6 +80,7 @@ like $closing, qr/closing\n\r\n0\r\n\r\n\z/, 'a holder is told';
 for (@ends, $late) {
     like $_, qr{^HTTP/1.1 500 }, 'refused';
     like $_, qr/^Dsem-Status: ERROR\r$/m, 'not for want of a permit';
+    like $_, qr/^Retry-After: 0\r$/m, 'the next worker can be asked';
 }
 is scalar(grep { $_->{dsem_status} eq 'ERROR' } $node->access_log), 3,
     'three errors logged';

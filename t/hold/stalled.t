@@ -76,5 +76,6 @@ for (1 .. 5) {
 
 is scalar(grep { !/closing\n\r\n0\r\n\r\n\z/ } @ends), 0, 'holders are told';
 like $late, qr{^HTTP/1.1 503 }, 'a late one gets no permit';
+like $late, qr/^Retry-After: 0\r$/m, 'and may ask the next worker';
 
 $t->done;

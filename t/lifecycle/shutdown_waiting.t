@@ -101,6 +101,7 @@ for (1 .. 5) {
 is "@waits", '500 500 500', 'waiting requests are refused';
 is $running, 1, 'one that has waited runs on';
 like $late[0], qr{^HTTP/1.1 500 }, 'a late one is refused';
+unlike $late[0], qr/^Retry-After/m, 'with no time to come back at';
 like $late[1], qr{^HTTP/1.1 200 }, 'a late one has the free permit';
 
 my @log = $node->access_log;
