@@ -515,11 +515,14 @@ for n, ask in ipairs(call.acquires) do
 end
 if sem.fair then fairs.write(sem) end
 -- an account without permits has no idle ones
-account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
-    and REUSE.active or REUSE.none)
+local keeps = call.flags % 4 >= 2
+local none = account.reuse == REUSE.recalled and not keeps
+    and call.released == 0
+account_set_reuse(sem, account, keeps and account.held > 0 and REUSE.active
+    or REUSE.none)
 local waiting = sem.waiting - sem.parked
 local recalled = recall(sem, view, waiting + (call.extra or 0),
-    #call.checks > 0)
+    #call.checks > 0, none)
 semaphore_write(sem, view)
 
 -- an order is in force, or another node asks for a lower limit

@@ -2,16 +2,21 @@
 -- are held than the limit in force allows: from the largest holders, until
 -- their permits cover what is wanted. While the semaphore is paused, and of a
 -- pool, it recalls all of them. A session is recalled once until its next sync,
--- and again by each call with checks: the message may be lost.
+-- and again by each call with checks: the message may be lost. What a session
+-- holds may be in use: one that was recalled and had nothing idle recalls two
+-- others at least, where there are many, so that their number doubles with each
+-- round trip.
 
 -- Accounts read by one call. Of more accounts, some are read, and
 -- others by the next call; the field "recall" has the cursor.
 local RECALL_ACCOUNTS = 24
+-- Sessions that are recalled one after the other.
+local RECALL_FEW = 8
 
 -- Returns the sessions to notify. waiting: the weight that waits, as far as
 -- this call knows it; again: also those that were recalled before, of the
--- accounts that this call reads.
-local function recall(sem, view, waiting, again)
+-- accounts that this call reads; none: this session was, and had nothing idle.
+local function recall(sem, view, waiting, again, none)
     local wanted, own = math.huge, sem.accounts[sem.session]
     if not view.paused then
         wanted = math.max(view.over or sem.held - view.limit, 0)
@@ -62,9 +67,10 @@ local function recall(sem, view, waiting, again)
     end
 
     local active = sem.reuse[REUSE.active]
+    local least = none and active > RECALL_FEW and 2 or 1
     local notified = again and holders_of(REUSE.recalled) or {}
-    for _, session in ipairs(holders_of(REUSE.active)) do
-        if wanted <= 0 then return notified end
+    for n, session in ipairs(holders_of(REUSE.active)) do
+        if wanted <= 0 and n > least then return notified end
         local account = sem.accounts[session]
         wanted = wanted - account.held
         account_set_reuse(sem, account, REUSE.recalled)
