@@ -525,15 +525,7 @@ ngx_http_dsem_api_survey(ngx_http_request_t *r,
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem api waits for a survey");
 
-    r->main->count++;
-
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (r == r->main) {
-        r->read_event_handler = ngx_http_test_reading;
-    }
-
-    return NGX_DONE;
+    return ngx_http_dsem_answer_later(r);
 }
 
 

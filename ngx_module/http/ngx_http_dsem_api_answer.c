@@ -109,6 +109,38 @@ ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
 
 
 /*
+ * The answer comes later: a content handler returns what this does.  A client
+ * that leaves ends the request, a subrequest is ended by its main request.
+ */
+
+ngx_int_t
+ngx_http_dsem_answer_later(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev;
+
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (r == r->main) {
+        rev = r->connection->read;
+        r->read_event_handler = ngx_http_test_reading;
+
+        /* a close that came before gives no further event */
+
+        if (rev->ready) {
+            ngx_post_event(rev, &ngx_posted_events);
+
+        } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    r->main->count++;
+
+    return NGX_DONE;
+}
+
+
+/*
  * Adds a header to the answer.
  *
  * key     a literal

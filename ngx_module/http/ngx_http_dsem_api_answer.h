@@ -24,6 +24,7 @@ ngx_int_t ngx_http_dsem_answer_send(ngx_http_request_t *r, ngx_uint_t status,
 ngx_int_t ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *fmt, ...);
 
+ngx_int_t ngx_http_dsem_answer_later(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value);
 ngx_str_t *ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,

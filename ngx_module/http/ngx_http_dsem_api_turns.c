@@ -116,15 +116,7 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
 
     ngx_http_dsem_api_turns_wait(list);
 
-    r->main->count++;
-
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (r == r->main) {
-        r->read_event_handler = ngx_http_test_reading;
-    }
-
-    return NGX_DONE;
+    return ngx_http_dsem_answer_later(r);
 }
 
 
