@@ -8,9 +8,15 @@
  * that are lower than those asked for, for the same purpose; and the lower
  * limits of other nodes that the log has, as one worker logs for all.
  *
- * A name is its hash.  Places of limits that were found are claimed, and never
- * given back: reloads that change names use them up, and of a name without a
- * place each worker has its own limit.  There is no lock, see zone.
+ * Limits that were found, and those in the log, are of names of the
+ * configuration: the hash is enough for these.  Lower limits are also those of
+ * names that clients choose, with the hash of another one if they want to:
+ * their places have the name itself.
+ *
+ * Places of limits that were found are claimed, and never given back: reloads
+ * that change names use them up, and of a name without a place each worker has
+ * its own limit.  There is no lock, see zone: a process that is stopped, or
+ * killed, while it writes a name keeps the place from others.
  *
  * Called by: limits, message; zone, at its creation.  A single process has no
  * memo, but one of its own for lower limits and foreign messages.
@@ -19,6 +25,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_memo.h"
 #include "ngx_http_dsem_monotonic.h"
 
@@ -35,10 +42,15 @@
 /* ms without a foreign message; the next one is logged again */
 #define NGX_HTTP_DSEM_MEMO_QUIET   60000
 
+/* instead of a limit: a process writes the name of the place */
+#define NGX_HTTP_DSEM_MEMO_TAKEN   ((ngx_atomic_uint_t) -1)
+
 
 typedef struct {
-    ngx_atomic_t                 hash;         /* of the name; 0: never used */
-    ngx_atomic_t                 limit;        /* plus 1; 0: free */
+    ngx_atomic_t                 limit;        /* plus 1; 0: free, or ended */
+    uint32_t                     hash;         /* of the name, in its space */
+    uint32_t                     len;          /* 0: never used */
+    u_char                       name[NGX_HTTP_DSEM_MAX_NAME];
 } ngx_http_dsem_memo_lower_t;
 
 
@@ -49,6 +61,12 @@ struct ngx_http_dsem_memo_s {
     ngx_atomic_t                 foreign;      /* messages, so far */
     ngx_atomic_t                 foreign_last; /* monotonic ms, or 0 */
 };
+
+
+static ngx_uint_t ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower,
+    ngx_str_t *name, uint32_t hash);
+static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower,
+    ngx_str_t *name, uint32_t hash, ngx_int_t limit);
 
 
 /* of a process without a zone */
@@ -138,54 +156,83 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
  * that this request asked for less than others: what others asked for is not in
  * force.
  *
- * If two workers take places at the same time one may have it in vain, or in
- * that of another name: the next reply to a worker corrects it.
+ * If two workers take or change a place at the same time one may do so in vain:
+ * the next reply to a worker corrects it.
  */
 
 void
-ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
-    ngx_int_t own, ngx_int_t limit)
+ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash, ngx_int_t own, ngx_int_t limit)
 {
     ngx_uint_t                   i;
-    ngx_atomic_uint_t            before;
+    ngx_atomic_uint_t            value, before;
     ngx_http_dsem_memo_lower_t  *lower, *place;
 
     if (memo == NULL) {
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    if (hash == 0) {
-        return;
-    }
-
     place = NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
+        before = lower->limit;
 
-        if (lower->hash == hash && (limit <= own || lower->limit)) {
-            lower->limit = (limit == own) ? 0 : limit + 1;
-            return;
-        }
-
-        if (lower->limit == 0 && place == NULL) {
+        if (before == 0 && place == NULL) {
             place = lower;
         }
 
-        if (lower->hash == 0) {
+        if (before == 0 && lower->len == 0) {
             break;
+        }
+
+        if (before != NGX_HTTP_DSEM_MEMO_TAKEN
+            && (limit <= own || before)
+            && ngx_http_dsem_memo_is(lower, name, hash))
+        {
+            value = (limit == own) ? 0 : limit + 1;
+
+            /* unless it has become the place of another name */
+            (void) ngx_atomic_cmp_set(&lower->limit, before, value);
+            return;
         }
     }
 
-    if (limit >= own || place == NULL) {
+    if (limit < own && place) {
+        ngx_http_dsem_memo_take(place, name, hash, limit);
+    }
+}
+
+
+/* whether the place has this name; its limit was read before */
+
+static ngx_uint_t
+ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
+    uint32_t hash)
+{
+    ngx_memory_barrier();
+
+    return lower->hash == hash
+           && lower->len == name->len
+           && ngx_memcmp(lower->name, name->data, name->len) == 0;
+}
+
+
+static void
+ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
+    uint32_t hash, ngx_int_t limit)
+{
+    if (!ngx_atomic_cmp_set(&lower->limit, 0, NGX_HTTP_DSEM_MEMO_TAKEN)) {
         return;
     }
 
-    before = place->hash;
+    lower->hash = hash;
+    lower->len = ngx_min(name->len, NGX_HTTP_DSEM_MAX_NAME);
+    ngx_memcpy(lower->name, name->data, lower->len);
 
-    if (place->limit == 0 && ngx_atomic_cmp_set(&place->hash, before, hash)) {
-        place->limit = limit + 1;
-    }
+    ngx_memory_barrier();
+
+    lower->limit = limit + 1;
 }
 
 
@@ -195,11 +242,12 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
  */
 
 ngx_int_t
-ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
-    ngx_int_t own, ngx_int_t seen)
+ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash, ngx_int_t own, ngx_int_t seen)
 {
     ngx_int_t                    limit;
     ngx_uint_t                   i;
+    ngx_atomic_uint_t            before;
     ngx_http_dsem_memo_lower_t  *lower;
 
     if (memo == NULL) {
@@ -208,13 +256,16 @@ ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
 
     for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
+        before = lower->limit;
 
-        if (lower->hash == 0) {
+        if (before == 0 && lower->len == 0) {
             break;
         }
 
-        if (lower->hash == hash) {
-            limit = (ngx_int_t) lower->limit - 1;
+        if (before != NGX_HTTP_DSEM_MEMO_TAKEN
+            && ngx_http_dsem_memo_is(lower, name, hash))
+        {
+            limit = (ngx_int_t) before - 1;
             return (limit == -1) ? own : ngx_min(own, limit);
         }
     }

@@ -33,10 +33,10 @@ ngx_uint_t ngx_http_dsem_memo_claim(ngx_http_dsem_memo_t *memo, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);
 void ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash);
 
-void ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
-    ngx_int_t own, ngx_int_t limit);
-ngx_int_t ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, uint32_t hash,
-    ngx_int_t own, ngx_int_t seen);
+void ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash, ngx_int_t own, ngx_int_t limit);
+ngx_int_t ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo,
+    ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t seen);
 
 ngx_uint_t ngx_http_dsem_memo_foreign(ngx_http_dsem_memo_t *memo);
 ngx_uint_t ngx_http_dsem_memo_foreigners(ngx_http_dsem_memo_t *memo);

@@ -355,6 +355,7 @@ ngx_http_dsem_account_local_limit(ngx_http_dsem_account_t *account)
     }
 
     return ngx_http_dsem_limits_lower(&account->session->limits,
+                                      &account->node.str,
                                       account->node.node.key, account->limit,
                                       seen);
 }

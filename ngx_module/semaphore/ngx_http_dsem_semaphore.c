@@ -365,8 +365,9 @@ ngx_http_dsem_semaphore_known(ngx_http_dsem_account_t *account,
         return (limit == -1) ? ask->limit : limit;
     }
 
-    return (limit == -1) ? ngx_http_dsem_limits_lower(limits, ask->hash,
-                                                      ask->limit, ask->limit)
+    return (limit == -1) ? ngx_http_dsem_limits_lower(limits, &ask->name,
+                                                      ask->hash, ask->limit,
+                                                      ask->limit)
                          : limit;
 }
 

@@ -311,8 +311,8 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
 
     } else if (account->servers == NULL && recovery == 0) {
         ngx_http_dsem_limits_seen_lower(&account->session->limits,
-                                        account->node.node.key,
-                                        sync->limit, limit);
+                                  &account->node.str, account->node.node.key,
+                                  sync->limit, limit);
     }
 
     ngx_http_dsem_sync_reply_over(sync, values, limit, over);

@@ -371,7 +371,8 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     /* in any case: of an order that has ended siblings may know nothing */
 
     if (literal->max == 0) {
-        ngx_http_dsem_limits_seen_lower(limits, literal->node.node.key,
+        ngx_http_dsem_limits_seen_lower(limits, &literal->node.str,
+                                        literal->node.node.key,
                                         literal->limit, limit);
     }
 
@@ -398,26 +399,26 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
  */
 
 void
-ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
-    ngx_int_t own, ngx_int_t limit)
+ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
+    ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit)
 {
     if (ngx_exiting && limit == own) {
         return;
     }
 
-    ngx_http_dsem_memo_set_lower(limits->memo, hash ^ limits->space, own,
-                                 limit);
+    ngx_http_dsem_memo_set_lower(limits->memo, name, hash ^ limits->space,
+                                 own, limit);
 }
 
 
 /* own, or the lower limit that the node has seen in force; seen: see memo */
 
 ngx_int_t
-ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, uint32_t hash,
-    ngx_int_t own, ngx_int_t seen)
+ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
+    uint32_t hash, ngx_int_t own, ngx_int_t seen)
 {
-    return ngx_http_dsem_memo_lower(limits->memo, hash ^ limits->space, own,
-                                    seen);
+    return ngx_http_dsem_memo_lower(limits->memo, name, hash ^ limits->space,
+                                    own, seen);
 }
 
 
@@ -546,7 +547,8 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     literal->elsewhere = 1;
 
     if (literal->max == 0) {
-        ngx_http_dsem_limits_seen_lower(limits, literal->node.node.key,
+        ngx_http_dsem_limits_seen_lower(limits, &literal->node.str,
+                                        literal->node.node.key,
                                         literal->limit, limit);
     }
 
