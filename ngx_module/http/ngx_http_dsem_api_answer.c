@@ -172,36 +172,45 @@ ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
 
 
 /*
- * A header of the request.
+ * The next header of the request that has this name.
  *
- * skip   how many of that name go before it
+ * cursor   zeros before the first one; as many headers as a client likes are
+ *          searched once
  *
  * Returns its value, or NULL.
  */
 
 ngx_str_t *
 ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
-    ngx_uint_t skip)
+    ngx_http_dsem_answer_cursor_t *cursor)
 {
     size_t            len;
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
     len = ngx_strlen(key);
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == len
-                && ngx_strncasecmp(h[i].key.data, (u_char *) key, len) == 0
-                && skip-- == 0)
-            {
-                return &h[i].value;
-            }
-        }
+    if (cursor->part == NULL) {
+        cursor->part = &r->headers_in.headers.part;
     }
 
-    return NULL;
+    for ( ;; ) {
+
+        while (cursor->next < cursor->part->nelts) {
+            h = cursor->part->elts;
+            h += cursor->next++;
+
+            if (h->key.len == len
+                && ngx_strncasecmp(h->key.data, (u_char *) key, len) == 0)
+            {
+                return &h->value;
+            }
+        }
+
+        if (cursor->part->next == NULL) {
+            return NULL;
+        }
+
+        cursor->part = cursor->part->next;
+        cursor->next = 0;
+    }
 }

@@ -17,6 +17,13 @@
 #define NGX_HTTP_DSEM_API_JSON  "application/json"
 
 
+/* where the search for a header of a request goes on */
+typedef struct {
+    ngx_list_part_t  *part;     /* NULL: at the first one */
+    ngx_uint_t        next;     /* in it */
+} ngx_http_dsem_answer_cursor_t;
+
+
 /* the results are those of a content handler */
 
 ngx_int_t ngx_http_dsem_answer_send(ngx_http_request_t *r, ngx_uint_t status,
@@ -28,7 +35,7 @@ ngx_int_t ngx_http_dsem_answer_later(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value);
 ngx_str_t *ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
-    ngx_uint_t skip);
+    ngx_http_dsem_answer_cursor_t *cursor);
 
 
 #endif /* _NGX_HTTP_DSEM_API_ANSWER_H_INCLUDED_ */

@@ -265,10 +265,10 @@ static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
 ngx_int_t
 ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_str_t                 *accept;
-    ngx_uint_t                 i;
-    ngx_http_dsem_loc_conf_t  *dlcf;
-    ngx_http_dsem_metrics_t   *metrics;
+    ngx_str_t                      *accept;
+    ngx_http_dsem_loc_conf_t       *dlcf;
+    ngx_http_dsem_metrics_t        *metrics;
+    ngx_http_dsem_answer_cursor_t   cursor;
 
     static char  type[] = "application/openmetrics-text";
 
@@ -283,8 +283,10 @@ ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 
     /* Prometheus names it first, and never with a quality of zero */
 
-    for (i = 0; !metrics->open; i++) {
-        accept = ngx_http_dsem_answer_sent(r, "Accept", i);
+    ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
+
+    while (!metrics->open) {
+        accept = ngx_http_dsem_answer_sent(r, "Accept", &cursor);
 
         if (accept == NULL) {
             break;

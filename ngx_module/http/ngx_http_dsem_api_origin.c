@@ -98,11 +98,13 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
 static ngx_uint_t
 ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
 {
-    ngx_str_t   *value, host;
-    ngx_uint_t   i;
+    ngx_str_t                      *value, host;
+    ngx_http_dsem_answer_cursor_t   cursor;
 
-    for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_answer_sent(r, "Sec-Fetch-Site", i);
+    ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
+
+    for ( ;; ) {
+        value = ngx_http_dsem_answer_sent(r, "Sec-Fetch-Site", &cursor);
 
         if (value == NULL) {
             break;
@@ -127,8 +129,10 @@ ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
         host.len = r->host_start ? r->host_end - r->host_start : 0;
     }
 
-    for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_answer_sent(r, "Origin", i);
+    ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
+
+    for ( ;; ) {
+        value = ngx_http_dsem_answer_sent(r, "Origin", &cursor);
 
         if (value == NULL) {
             return 1;

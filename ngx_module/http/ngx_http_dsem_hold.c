@@ -164,16 +164,19 @@ ngx_msec_t
 ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
 {
-    ngx_int_t    seconds;
-    ngx_str_t   *value;
-    ngx_uint_t   i;
+    ngx_int_t                       seconds;
+    ngx_str_t                      *value;
+    ngx_uint_t                      i;
+    ngx_http_dsem_answer_cursor_t   cursor;
 
     /* HEAD, PUT: a request that will hold nothing takes no place */
 
     seconds = (r->method & (NGX_HTTP_GET|NGX_HTTP_POST)) ? NGX_DECLINED : 0;
 
-    for (i = 0; seconds == NGX_DECLINED; i++) {
-        value = ngx_http_dsem_answer_sent(r, "Prefer", i);
+    ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
+
+    while (seconds == NGX_DECLINED) {
+        value = ngx_http_dsem_answer_sent(r, "Prefer", &cursor);
 
         seconds = value ? ngx_http_dsem_hold_seconds(value->data,
                                                      value->data + value->len)
