@@ -24,7 +24,7 @@
 static ngx_uint_t ngx_http_dsem_api_origin_same(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_api_origin_own_host(ngx_http_request_t *r,
     ngx_array_t *names);
-static ngx_uint_t ngx_http_dsem_api_origin_named(ngx_http_request_t *r,
+static ngx_uint_t ngx_http_dsem_api_origin_named(
     ngx_http_server_name_t *name, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_origin_own(ngx_str_t *origin,
     ngx_str_t *host);
@@ -191,7 +191,7 @@ ngx_http_dsem_api_origin_own_host(ngx_http_request_t *r, ngx_array_t *names)
     name = names->elts;
 
     for (i = 0; i < names->nelts; i++) {
-        if (ngx_http_dsem_api_origin_named(r, &name[i], host)) {
+        if (ngx_http_dsem_api_origin_named(&name[i], host)) {
             return 1;
         }
     }
@@ -203,8 +203,7 @@ ngx_http_dsem_api_origin_own_host(ngx_http_request_t *r, ngx_array_t *names)
 /* name: as in "server_name": "a.b", "*.b", ".b", "a.*" or "~regex" */
 
 static ngx_uint_t
-ngx_http_dsem_api_origin_named(ngx_http_request_t *r,
-    ngx_http_server_name_t *name, ngx_str_t *host)
+ngx_http_dsem_api_origin_named(ngx_http_server_name_t *name, ngx_str_t *host)
 {
     size_t   len;
     u_char  *p;
@@ -212,7 +211,8 @@ ngx_http_dsem_api_origin_named(ngx_http_request_t *r,
 #if (NGX_PCRE)
 
     if (name->regex) {
-        return ngx_http_regex_exec(r, name->regex, host) == NGX_OK;
+        /* without a change to the captures and variables of the request */
+        return ngx_regex_exec(name->regex->regex, host, NULL, 0) >= 0;
     }
 
 #endif
