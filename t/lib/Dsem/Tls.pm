@@ -83,8 +83,10 @@ sub ca {
     my $path = "$self->{dir}/$name";
     return "$path.crt" if -e "$path.crt";
     my $key = $self->_key("$path.key");
+    # Python 3.13 wants a key usage, and the identifier of its key in others
     $self->_openssl("req -x509 -new -key $key -days 2 -out $path.crt",
-        "-subj '/CN=dsem test $name'");
+        "-subj '/CN=dsem test $name'",
+        '-addext keyUsage=critical,keyCertSign');
     return "$path.crt";
 }
 
@@ -93,7 +95,8 @@ sub issue {
     my $ca = $self->ca($opt{ca});
     my $path = "$self->{dir}/$name";
     my $key = $self->_key("$path.key");
-    my $extensions = $self->_write("$name.ext", 'subjectAltName='
+    my $extensions = $self->_write("$name.ext",
+        "authorityKeyIdentifier=keyid\nsubjectAltName="
         . ($opt{san} // 'DNS:redis.test,IP:127.0.0.1') . "\n");
     my $conf = $self->_write("$name.cnf", <<"EOF_CONF");
 [ca]
