@@ -317,19 +317,22 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
  * A value.  A map overwrites the captures of the location, which are of use in
  * all of the value, in the next one and in "proxy_pass": they are put back.
  * The map is evaluated before the value is composed, which has as many bytes
- * then as nginx counts first.  That nginx allocates others (realloc_captures)
- * would not do: these are not set where the map does not match.
+ * then as nginx counts first; and not again while it is, so that does not
+ * flush.  That nginx allocates others (realloc_captures) would not do: these
+ * are not set where the map does not match.
  */
 
 static ngx_int_t
 ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
     ngx_str_t *text)
 {
-    int         *captures, *saved;
-    u_char      *data;
-    unsigned     alone;
-    ngx_int_t    rc;
-    ngx_uint_t   n, composed;
+    int                       *captures, *saved;
+    size_t                     size;
+    u_char                    *data;
+    unsigned                   alone;
+    ngx_int_t                  rc;
+    ngx_uint_t                 n, composed;
+    ngx_http_complex_value_t   evaluated;
 
     if (value->lengths == NULL) {
         *text = value->value;
@@ -337,39 +340,42 @@ ngx_http_dsem_claim_text(ngx_http_request_t *r, ngx_http_complex_value_t *value,
     }
 
     n = r->ncaptures;
-    captures = r->captures;
-
-    if (n == 0 || captures == NULL) {
-        /* an expression without groups has a number, but no captures */
-
-        rc = ngx_http_complex_value(r, value, text);
-        r->ncaptures = n;
-
-        return rc;
-    }
-
     data = r->captures_data;
+    captures = r->captures;
     alone = r->realloc_captures;
 
-    saved = ngx_palloc(r->pool, n * sizeof(int));
-    if (saved == NULL) {
-        return NGX_ERROR;
+    /* an expression without groups has a number, but no captures */
+
+    size = captures ? n * sizeof(int) : 0;
+    saved = NULL;
+
+    if (size) {
+        saved = ngx_palloc(r->pool, size);
+        if (saved == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(saved, captures, size);
     }
 
-    ngx_memcpy(saved, captures, n * sizeof(int));
+    evaluated = *value;
+    evaluated.flushes = NULL;
 
     rc = NGX_OK;
 
     for (composed = 0; composed < 2; composed++) {
-        rc = composed ? ngx_http_complex_value(r, value, text)
+        rc = composed ? ngx_http_complex_value(r, &evaluated, text)
                       : ngx_http_dsem_claim_variables(r, value);
 
-        ngx_memcpy(captures, saved, n * sizeof(int));
-
         r->ncaptures = n;
-        r->captures_data = data;
-        r->captures = captures;
-        r->realloc_captures = alone;
+
+        if (size) {
+            ngx_memcpy(captures, saved, size);
+
+            r->captures_data = data;
+            r->captures = captures;
+            r->realloc_captures = alone;
+        }
     }
 
     return rc;

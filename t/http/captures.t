@@ -30,6 +30,11 @@ http {
         "~^(silver)" "silver";
         default "std";
     }
+    map $http_x_class $evaluated {
+        volatile;
+        "~^(silver.*)$" "silver";
+        default "std";
+    }
     server {
         listen 127.0.0.1:%%PORT%%;
         location ~ ^/first$ {
@@ -50,8 +55,14 @@ http {
             add_header X-Same "$1:$class $class$2:$3$class";
             proxy_pass http://%%UPSTREAM%%;
         }
+        location ~ ^/v3/(.*)$ {
+            dsem "$1:$evaluated" limit=10;
+            add_header X-Name $dsem_name;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location = /none {
-            dsem "none:$class" limit=10;
+            dsem "none:$1:$class" limit=10;
+            add_header X-Name $dsem_name;
             add_header X-One "[$1]";
             proxy_pass http://%%UPSTREAM%%;
         }
@@ -71,6 +82,7 @@ $up->release_all;
 is $request->wait->status, 200, 'served';
 is(($up->log)[-1]{uri}, '/a?of=reports&hang=1', 'what "proxy_pass" has');
 is $node->get('/v1/other/b?t=1')->header('X-Key'), 'other', 'the key';
+
 # in the same value, too, whether the map matches or not
 
 for my $class ('other', 'silver', '') {
@@ -84,6 +96,17 @@ for my $class ('other', 'silver', '') {
     }
 }
 
+# one that is evaluated each time it is asked for
+
+for my $class ('silver', 'silver' . 'x' x 3000) {
+    is $node->get('/v3/tenant', 'X-Class' => $class)->header('X-Name'),
+        'tenant:silver', 'volatile: ' . length $class;
+}
+
+# no captures beside those of the map
+
+is $node->get('/none', 'X-Class' => 'silver')->header('X-Name'), 'none::silver',
+    'a name with none';
 is $node->get($_, 'X-Class' => 'silver')->header('X-One'), '[]',
     "no captures: $_" for '/first', '/none', '/plain';
 
