@@ -304,14 +304,29 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 }
 
 
-/* begins anew without a fault of Redis; comes back as "down" */
+/*
+ * Begins anew without a fault of Redis; comes back as "down".  However often
+ * that happens, Redis is available: the pause leaves time to connect.
+ */
 
 void
 ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
     const char *reason)
 {
-    if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
-        ngx_http_dsem_redis_down(redis, reason);
+    ngx_msec_t      longest;
+    ngx_msec_int_t  left;
+
+    if (redis->state == NGX_HTTP_DSEM_REDIS_DOWN) {
+        return;
+    }
+
+    ngx_http_dsem_redis_down(redis, reason);
+
+    longest = redis->settings.connect_timeout / 2;
+    left = redis->retry.timer.key - ngx_current_msec;
+
+    if (left > (ngx_msec_int_t) longest && !redis->breaker.open) {
+        ngx_http_dsem_deadline_restart(&redis->retry, longest);
     }
 }
 
