@@ -208,7 +208,8 @@ local function fair_pass(sem, ticket, limit)
 end
 
 -- Adds by to the places of the tickets of a key, the last ones first, as far as
--- fair.looks allows. parked: 0, or PARKED for those that are parked.
+-- fair.looks allows. parked: 0, or PARKED for those that are parked, which come
+-- back to their places later: behind the tail, positions would be wrong.
 local function fair_move(sem, class, key, F, by, parked)
     local lowest, moved = class * CLASS + parked, {}
     local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
@@ -221,7 +222,7 @@ local function fair_move(sem, class, key, F, by, parked)
             local tag = math.min(list[i + 1] - lowest + by, CLASS - 1)
             moved[#moved + 1] = string.format('%.0f', lowest + tag)
             moved[#moved + 1] = list[i]
-            if parked == 0 then sem.tail = math.max(sem.tail, lowest + tag) end
+            sem.tail = math.max(sem.tail, class * CLASS + tag)
             sem.seq = math.max(sem.seq, tag)
         end
     end

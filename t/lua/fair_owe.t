@@ -14,7 +14,7 @@ sub queue { return join ' ', map { (split)[2] } $scripts->queue('api') }
 
 sub charge {
     my ($session, $cost, $key, %arg) = @_;
-    return $session->sync('api', %arg,
+    return $session->sync(delete $arg{name} // 'api', %arg,
         ask => [ [ 0, 1, 0, 0, $cost, $key ], @{ $arg{ask} // [] } ]);
 }
 
@@ -108,6 +108,23 @@ is_deeply [ @$reply{qw/limit waiting granted/} ], [ 1, 3, [] ],
 $reply = charge($one, 30_000, 'slow', limit => 2,
     ask => [ [ 5, 1, 0, 9, 1000, 'b' ] ]);
 is $reply->{limit}, 2, 'until there is another one';
+
+# a parked ticket that is moved comes back behind all others
+my $late = $scripts->session('late')->enter;
+$one->ask('far', 1, key => 'x');
+$late->ask('far', 2, queue => 9, key => 'a');
+$scripts->advance(2500);
+$_->beat for $one, $two;
+$one->sync('far', fair => 1, release => 1);
+$one->ask('far', 3, key => 'x');
+$one->ask('far', 4, queue => 9, key => 'b');
+charge($one, 30_000, 'a', name => 'far');
+$late->beat;
+$late->sync('far', fair => 1);
+$reply = $one->sync('far', ask => [ [ 5, 1, 0, 9, 1000, 'b' ] ]);
+is join(' ', map { (split)[2] } $scripts->queue('far')), '4 5 2',
+    'far behind: a later ticket of another key';
+is $reply->{asked}{5}{position}, 2, 'far behind: its position';
 
 # while the state recovers not all tickets are there
 $scripts->redis->cmd('FLUSHALL');
