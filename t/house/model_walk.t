@@ -48,8 +48,9 @@ sub walk {
     $length //= $steps;
     my $bad = Model::Walk->new($client, $scripts, faults => $faults,
         seed => $seed, %arg)->run($length) || return;
-    my $bounds = $scripts == $small ? ' 1' : '';
-    return "t/model/walk $faults $seed $length$bounds: $bad";
+    my @more = ($scripts == $small ? 1 : 0, $arg{fair} // 0,
+        $arg{charges} // 0, defined $arg{limit} ? @arg{qw/queue limit/} : ());
+    return "t/model/walk $faults $seed $length @more: $bad";
 }
 
 # [name, what returns what went wrong]
@@ -76,6 +77,18 @@ for my $fair (1, 2) {
             } @of;
         } ];
     } sort keys %Model::Walk::FAULTS;
+}
+
+# few permits and places
+my @few = ([ 1, 2 ], [ 0, 1 ], [ 2, 1 ], [ 0, 2 ]);
+my @faults = sort keys %Model::Walk::FAULTS;
+for my $n (0 .. $#faults) {
+    my ($queue, $limit) = @{ $few[ $n % @few ] };
+    push @walks, [ "$faults[$n]: walks, queue $queue, limit $limit", sub {
+        map { walk($faults[$n], $_ % 2 ? $small : $scripts, $_, undef,
+            queue => $queue, limit => $limit, fair => $_ % 3, charges => 1) }
+            $long ? @seeds : $n;
+    } ];
 }
 
 # A walk waits for its Redis half of the time: the larger half of them has one

@@ -41,6 +41,7 @@ use constant {
 # have their own
 sub load {
     my ($class, $client, $text, $small) = @_;
+    die "small: a call reads 2 tickets at least\n" if ($small // 0) == 1;
     return { map {
         my $script = $text->($_);
         $script =~ s/redis\.call\('TIME'\)/{ 1000000000, 0 }/g;
