@@ -312,6 +312,7 @@ static void
 ngx_http_dsem_hold_start(ngx_http_request_t *r)
 {
     ngx_int_t              rc;
+    ngx_event_t           *rev;
     ngx_http_cleanup_t    *cln;
     ngx_http_dsem_hold_t  *h;
 
@@ -351,6 +352,18 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
 
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_dsem_hold_writer;
+
+    rev = r->connection->read;
+
+    /* a close that came before gives no further event */
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+
+    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+        return;
+    }
 
     ngx_http_dsem_hold_written(r, ngx_http_dsem_hold_line(h, "granted\n"));
 }
