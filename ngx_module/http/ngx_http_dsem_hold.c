@@ -32,6 +32,9 @@
 /* ms, the longest: how often is looked whether the worker is to exit */
 #define NGX_HTTP_DSEM_HOLD_LOOK   500
 
+/* ms: of a shorter "worker_shutdown_timeout" no end is announced */
+#define NGX_HTTP_DSEM_HOLD_SHORTEST  100
+
 /* ms for a reply of Redis, for a program that does not want to wait */
 #define NGX_HTTP_DSEM_HOLD_REPLY  1000
 
@@ -82,6 +85,7 @@ static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
 static void ngx_http_dsem_hold_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
 static void ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds);
+static void ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds);
 static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
 
 
@@ -289,7 +293,6 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
 void
 ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
 {
-    ngx_msec_int_t          left;
     ngx_http_dsem_holds_t  *holds;
 
     holds = &ngx_http_dsem_holds;
@@ -300,10 +303,8 @@ ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
 
     ngx_queue_insert_tail(&holds->suspended, &ctx->suspended);
 
-    if (ngx_http_dsem_hold_over(holds) && !holds->look.timer_set) {
-        left = holds->ends + holds->period - ngx_current_msec;
-
-        ngx_add_timer(&holds->look, ngx_max(left, 0));
+    if (ngx_http_dsem_hold_over(holds)) {
+        ngx_http_dsem_hold_look_again(holds);
     }
 }
 
@@ -671,13 +672,13 @@ ngx_http_dsem_hold_init(ngx_cycle_t *cycle)
     ngx_queue_init(&holds->queue);
     ngx_queue_init(&holds->suspended);
 
-    if (!ccf->shutdown_timeout) {
+    /* too short to be divided: an idle worker would look all the time */
+
+    if (ccf->shutdown_timeout < NGX_HTTP_DSEM_HOLD_SHORTEST) {
         return;
     }
 
-    /* rounded up: it is set, too, where the timeout is some ms */
-
-    holds->period = ngx_min((ccf->shutdown_timeout + 3) / 4,
+    holds->period = ngx_min(ccf->shutdown_timeout / 4,
                             NGX_HTTP_DSEM_HOLD_LOOK);
     holds->lead = ccf->shutdown_timeout - 2 * holds->period;
 
@@ -728,21 +729,65 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 }
 
 
+/*
+ * One with a verdict of this turn gets to know it at its end: it may have its
+ * permit then, or wait for that of another semaphore and be refused later.
+ */
+
 static void
 ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
 {
-    ngx_http_request_t   *r;
-    ngx_http_dsem_ctx_t  *ctx;
+    ngx_queue_t            *q, suspended;
+    ngx_http_request_t     *r;
+    ngx_http_dsem_ctx_t    *ctx;
+    ngx_http_dsem_claim_t  *claim;
 
-    while (!ngx_queue_empty(&holds->suspended)) {
-        ctx = ngx_queue_data(ngx_queue_head(&holds->suspended),
-                             ngx_http_dsem_ctx_t, suspended);
+    if (ngx_queue_empty(&holds->suspended)) {
+        return;
+    }
+
+    /* what is resumed may end others: each one leaves the queue that has it */
+
+    ngx_queue_init(&suspended);
+    ngx_queue_add(&suspended, &holds->suspended);
+    ngx_queue_init(&holds->suspended);
+
+    while (!ngx_queue_empty(&suspended)) {
+        q = ngx_queue_head(&suspended);
+        ctx = ngx_queue_data(q, ngx_http_dsem_ctx_t, suspended);
+        claim = &ctx->claims[ctx->current];
+
+        if (claim->ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING) {
+            ngx_queue_remove(q);
+            ngx_queue_insert_tail(&holds->suspended, q);
+            ngx_http_dsem_hold_look_again(holds);
+            continue;
+        }
+
         r = ctx->request;
 
         ngx_http_set_log_request(r->connection->log, r);
 
         ngx_http_dsem_acquire_exit(ctx);
         ngx_http_dsem_acquire_resume(r);
+    }
+}
+
+
+/*
+ * A period later, as long as nginx has not closed all connections.  Not in this
+ * turn: that of a timer ends when there is none that has expired.
+ */
+
+static void
+ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds)
+{
+    ngx_msec_int_t  left;
+
+    if (!holds->look.timer_set) {
+        left = holds->ends + holds->period - ngx_current_msec;
+
+        ngx_add_timer(&holds->look, ngx_max(left, 1));
     }
 }
 
