@@ -67,8 +67,7 @@ static ngx_int_t ngx_http_dsem_hold_seconds(u_char *p, u_char *last);
 static u_char *ngx_http_dsem_hold_blanks(u_char *p, u_char *last);
 static void ngx_http_dsem_hold_start(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h);
-static void ngx_http_dsem_hold_patience(ngx_connection_t *c,
-    ngx_msec_t timeout);
+static void ngx_http_dsem_hold_patience(ngx_http_request_t *r);
 static void ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_wait(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_timer_handler(ngx_event_t *ev);
@@ -373,14 +372,12 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 {
-    ngx_http_request_t        *r;
-    ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_request_t  *r;
 
     static ngx_str_t  no_store = ngx_string("no-store");
     static ngx_str_t  no_buffering = ngx_string("no");
 
     r = h->request;
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
     r->headers_out.status = NGX_HTTP_OK;
     r->headers_out.content_length_n = -1;
@@ -397,7 +394,7 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 
     r->keepalive = 0;
 
-    ngx_http_dsem_hold_patience(r->connection, clcf->send_timeout);
+    ngx_http_dsem_hold_patience(r);
 
     if (ngx_http_dsem_answer_header(r, "Cache-Control", &no_store) != NGX_OK
         || ngx_http_dsem_answer_header(r, "X-Accel-Buffering", &no_buffering)
@@ -413,19 +410,32 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 /*
  * A few bytes always fit into the buffer of a socket, so a peer that is gone
  * without a FIN is not seen by "send_timeout".  The system sees it, by the
- * time for which bytes may stay unacknowledged.  A stream of QUIC shares the
- * socket on which nginx listens: QUIC has an idle timeout of its own.
+ * time for which bytes may stay unacknowledged.  Streams of HTTP/2 share a
+ * connection, for which nginx uses the "send_timeout" of the server.  A stream
+ * of QUIC shares the socket on which nginx listens: QUIC has an idle timeout of
+ * its own.
  */
 
 static void
-ngx_http_dsem_hold_patience(ngx_connection_t *c, ngx_msec_t timeout)
+ngx_http_dsem_hold_patience(ngx_http_request_t *r)
 {
 #ifdef TCP_USER_TIMEOUT
 
-    unsigned int  ms;
+    unsigned int               ms;
+    ngx_connection_t          *c;
+    ngx_http_conf_ctx_t       *server;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    c = r->connection;
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (r->http_version == NGX_HTTP_VERSION_20) {
+        server = r->http_connection->conf_ctx;
+        clcf = ngx_http_get_module_loc_conf(server, ngx_http_core_module);
+    }
 
     /* more is an error */
-    ms = (unsigned int) ngx_min(timeout, NGX_MAX_INT32_VALUE);
+    ms = (unsigned int) ngx_min(clcf->send_timeout, NGX_MAX_INT32_VALUE);
 
     if (!c->shared
         && c->type == SOCK_STREAM
