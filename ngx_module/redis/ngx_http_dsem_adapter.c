@@ -421,7 +421,8 @@ ngx_http_dsem_adapter_call(ngx_http_dsem_adapter_t *adapter,
 /*
  * Writes unsent commands and reads until all replies have come, or nothing
  * has come at the time "end", in ms.  For an exiting process, which has no
- * event loop any more.
+ * event loop any more: of signals only an order to exit at once ends it, if
+ * that is not why it exits ("timer_resolution" has one each time).
  * Reading matters: a socket closed with bytes unread is reset, and Redis may
  * then not see the last command.
  */
@@ -430,11 +431,13 @@ ngx_int_t
 ngx_http_dsem_adapter_drain(ngx_http_dsem_adapter_t *adapter, ngx_msec_t end)
 {
     int                 n;
+    ngx_uint_t          terminate;
     struct pollfd       pfd;
     ngx_msec_int_t      left;
     redisAsyncContext  *ac;
 
     ac = adapter->ac;
+    terminate = ngx_terminate;
 
     adapter->draining = 1;
 
@@ -449,7 +452,10 @@ ngx_http_dsem_adapter_drain(ngx_http_dsem_adapter_t *adapter, ngx_msec_t end)
 
         n = poll(&pfd, 1, (int) ngx_max(left, 0));
 
-        if (n == -1 && ngx_errno == NGX_EINTR && !ngx_terminate) {
+        if (n == -1
+            && ngx_errno == NGX_EINTR
+            && (terminate || !ngx_terminate))
+        {
             continue;
         }
 
