@@ -34,6 +34,8 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 use constant SECOND => 1_000_000_000;
 # s
 use constant AHEAD => 3600;
+# in place of a time: the process that reads the clock first stops it
+use constant STOP => 1;
 
 sub new {
     my ($class, $t, %opt) = @_;
@@ -78,26 +80,39 @@ sub _start {
 # Steps the clock, relative to its current time, in seconds.
 sub step {
     my ($self, $seconds) = @_;
+    $self->{stopped} = $self->_read if $self->{stopped};
     $self->{offset} += $seconds * SECOND;
     return $self->_write;
 }
 
-# A monotonic clock stays where it is.
+# A monotonic clock stays where it is. A process that reads it stops it, so that
+# it goes back for none that has read it meanwhile.
 sub stop {
     my ($self) = @_;
-    $self->{stopped} ||= _monotonic();
+    $self->{stopped} ||= STOP;
     return $self->_write;
 }
 
 # It goes on from there.
 sub go {
     my ($self) = @_;
-    $self->{offset} -= _monotonic() - $self->{stopped} if $self->{stopped};
+    if ($self->{stopped}) {
+        my $stopped = $self->_read;
+        $self->{offset} -= _monotonic() - $stopped if $stopped != STOP;
+    }
     $self->{stopped} = 0;
     return $self->_write;
 }
 
 sub _monotonic { return int SECOND * clock_gettime(CLOCK_MONOTONIC) }
+
+# The time at which the clock stands.
+sub _read {
+    my ($self) = @_;
+    open my $fh, '<', $self->{file} or croak "$self->{file}: $!";
+    sysread $fh, my $bytes, 24;
+    return (unpack 'qqq', $bytes)[1];
+}
 
 sub _write {
     my ($self) = @_;
@@ -125,6 +140,7 @@ __DATA__
 #include <unistd.h>
 
 #define SECOND  1000000000LL
+#define STOP    1
 
 /*
  * ns: what is added, and the time at which the clock stands if not 0;
@@ -140,8 +156,9 @@ clock_init(void)
     int    fd;
     void  *p;
 
-    fd = open(getenv("DSEM_CLOCK"), O_RDONLY);
-    p = mmap(NULL, sizeof(*clock_file), PROT_READ, MAP_SHARED, fd, 0);
+    fd = open(getenv("DSEM_CLOCK"), O_RDWR);
+    p = mmap(NULL, sizeof(*clock_file), PROT_READ|PROT_WRITE, MAP_SHARED, fd,
+             0);
     close(fd);
 
     if (p == MAP_FAILED) {
@@ -164,6 +181,21 @@ clock_moves(clockid_t id)
 #endif
 }
 
+/* what was read before the clock was told to stop is earlier */
+static int64_t
+clock_stop(clockid_t id)
+{
+    int64_t          ns;
+    struct timespec  ts;
+
+    syscall(SYS_clock_gettime, id, &ts);
+
+    ns = ts.tv_sec * SECOND + ts.tv_nsec;
+    __sync_bool_compare_and_swap(&clock_file->stopped, STOP, ns);
+
+    return clock_file->stopped;
+}
+
 int
 clock_gettime(clockid_t id, struct timespec *ts)
 {
@@ -174,6 +206,10 @@ clock_gettime(clockid_t id, struct timespec *ts)
 
     if (rc == 0 && clock_file && clock_moves(id)) {
         ns = clock_file->stopped;
+
+        if (ns == STOP) {
+            ns = clock_stop(id);
+        }
 
         if (ns == 0) {
             ns = ts->tv_sec * SECOND + ts->tv_nsec;
