@@ -8,6 +8,7 @@
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
+use List::Util qw(sum);
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);
@@ -72,7 +73,9 @@ sub idle {
 sub kept {
     my ($name) = @_;
     eventually {
-        my @two = map { $keeps->begin('/?t=20') } 1, 2;
+        my @two = map { $keeps->begin('/?hang=1') } 1, 2;
+        wait_for { 2 == sum map { $_->now } @up } 15, 'two at work';
+        $_->release_all for @up;
         $_->wait for @two;
         my @all = split / /, held();
         @all >= 2 && idle($keeps) == @all;

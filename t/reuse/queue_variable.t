@@ -31,7 +31,9 @@ wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 # a value of 0 on the way does not end reuse
 
 eventually {
-    my @two = map { $keeps->begin("/?t=20&q=$_") } 0, 5;
+    my @two = map { $keeps->begin("/?hang=1&q=$_") } 0, 5;
+    wait_for { $up->now == 2 } 15, 'two at the backend';
+    $up->release_all;
     $_->wait for @two;
     held() == 2;
 } 'two permits stay', 15;

@@ -40,7 +40,9 @@ sub syncs { return $redis->calls->{evalsha} // 0 }
 
 wait_for { $t->state->subscribed == 2 } 15, 'sessions open';
 eventually {
-    my @two = map { $keeps->begin('/?t=20') } 1, 2;
+    my @two = map { $keeps->begin('/?hang=1') } 1, 2;
+    wait_for { $up->now == 2 } 15, 'two at the backend';
+    $up->release_all;
     $_->wait for @two;
     held() == 2;
 } 'two permits stay', 15;
