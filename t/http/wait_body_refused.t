@@ -43,6 +43,10 @@ server {
         dsem other limit=1 queue=1 timeout=30s;
         proxy_pass http://%%UPSTREAM%%;
     }
+    location /replies {
+        dsem replies limit=1;
+        empty_gif;
+    }
 }
 EOF_CONF
 
@@ -127,6 +131,8 @@ $upload = upload('/full?t=1');
 ok(!answered($upload), 'body read');
 $upload->raw->send('x' x 10);
 wait_for { state() eq '1 1' };
+# its reply comes behind the one by which the upload waits
+is($node->get('/replies')->status, 200, 'the worker knows');
 $up->release_all;
 is($upload->wait->header('X-Dsem'), 'QUEUED', 'upload queued');
 is($served[1]->wait->status, 200, 'holder served');

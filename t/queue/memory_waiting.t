@@ -28,6 +28,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_max_waiting 2000;
+    proxy_read_timeout 1h;
     server {
         listen 127.0.0.1:%%PORT%% backlog=2048;
         location /limit_req {
