@@ -19,6 +19,11 @@ location / {
     dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /other {
+    dsem_reuse off;
+    dsem other limit=10;
+    empty_gif;
+}
 EOF_CONF
 
 my $holder = $fleet[0]->begin('/?k=holder&hang=1');
@@ -41,9 +46,11 @@ wait_for { !$t->state->recovering } 15, 'recovery';
 ask('light') for 1 .. 2;
 ok !$_->done, 'request waits' for @all;
 
-# a worker serves its own next request while a reply is late: none ever is
+# a worker serves its own next request while a reply is late: none ever is,
+# when those are read that were awaited
 wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
 $clock->stop;
+is $_->get('/other')->status, 200, 'no reply awaited' for @fleet;
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $holder, @all;
 $clock->go;

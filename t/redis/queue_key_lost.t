@@ -22,6 +22,11 @@ location /waits {
     dsem api limit=1 queue=100 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /other {
+    dsem_reuse off;
+    dsem other limit=10;
+    empty_gif;
+}
 EOF_CONF
 
 sub of { return $t->state->figure('api', $_[0]) }
@@ -47,8 +52,10 @@ $redis->all_beat(2);
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
 wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
-# a worker serves its own next request while a reply is late: none ever is
+# a worker serves its own next request while a reply is late: none ever is,
+# when those are read that were awaited
 $clock->stop;
+is $_->get('/other')->status, 200, 'no reply awaited' for $one, $two;
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $long, @line;
 $clock->go;

@@ -21,6 +21,11 @@ location /waits {
     dsem api limit=1 queue=100 timeout=20s;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /other {
+    dsem_reuse off;
+    dsem other limit=10;
+    empty_gif;
+}
 EOF_CONF
 
 sub generation { return $t->state->shard('gen') // 0 }
@@ -47,8 +52,10 @@ sub in_order {
     # the workers know it from the reply to their next beats
     $redis->all_beat(2);
     wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
-    # a worker serves its own next request while a reply is late: none ever is
+    # a worker serves its own next request while a reply is late: none ever is,
+    # when those are read that were awaited
     $clock->stop;
+    is $_->get('/other')->status, 200, "$how: no reply awaited" for $one, $two;
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     $clock->go;
