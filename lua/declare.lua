@@ -27,8 +27,8 @@
 --
 -- A ticket keeps its place. A ticket whose place is unknown, or that has a key,
 -- keeps the one in the queue, under the epoch of its acquire or a later one.
--- One with a key that is not there was dropped, if the queue is whole, and the
--- session holds all that Redis has counted for it: no grant was lost.
+-- One that is not there may have been granted, and keeps its place, unless it
+-- was dropped: Redis keeps the numbers that replies have named.
 -- Tags of keys are restored from the places.
 -- Run again it changes nothing. O(k log q), k tickets declared, q queued.
 
@@ -92,9 +92,8 @@ local function member(ticket, of_epoch)
         ticket.number, ticket.weight, ticket.key and ' ' .. ticket.key or '')
 end
 
--- Sets place and epoch of a ticket in the queue, if it is there, and returns
--- true. The session cannot know which of its declares since the acquire were
--- executed.
+-- Sets place and epoch of a ticket in the queue, if it is there. The session
+-- cannot know which of its declares since the acquire were executed.
 local function find_place(sem, ticket)
     local members, epochs = {}, {}
     -- acquired by a session of this worker that was removed: gone with it
@@ -107,22 +106,25 @@ local function find_place(sem, ticket)
         if place then
             if place > PARKED / 2 then place = place - PARKED end
             ticket.place, ticket.acquired = place, epochs[i]
-            return true
+            return
         end
     end
 end
 
 -- Moves the tickets to this epoch, but for those that were dropped. Returns how
--- many are in the queue. intact: the queue is, and the session lacks no grant.
-local function declare_tickets(sem, all, dropped, intact)
+-- many are in the queue. dropped: those that no reply has named; named: those
+-- that replies have named, which may be lost, up to an epoch. One that was
+-- acquired later was acquired again.
+local function declare_tickets(sem, all, dropped, named, named_epoch)
     local waiting = 0
     for _, ticket in ipairs(all) do
-        if dropped[string.format('%.0f', ticket.number)] then
+        local number = string.format('%.0f', ticket.number)
+        if dropped[number] or named[number] and ticket.acquired <= named_epoch
+        then
             ticket.place = 0
         elseif ticket.place == 0 or ticket.key then
-            -- where its key was charged the session does not know its place;
-            -- one that is not there was dropped, by a reply that was lost
-            if not find_place(sem, ticket) and intact then ticket.place = 0 end
+            -- where its key was charged the session does not know its place
+            find_place(sem, ticket)
         end
         if ticket.place ~= 0 then
             sem.removed[#sem.removed + 1] = member(ticket, ticket.acquired)
@@ -203,8 +205,10 @@ local function declare(all)
         'limit:' .. name)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
-    local sem, fault = semaphore_new(KEYS[2], KEYS[3], session,
-        redis.pcall('HMGET', KEYS[2], '.', session), view, is_pool)
+    local values = redis.pcall('HMGET', KEYS[2], '.', session,
+        'named:' .. session)
+    local sem, fault = semaphore_new(KEYS[2], KEYS[3], session, values, view,
+        is_pool)
     local marker = sem and queue_scores(sem, { MARKER })
     if not marker then
         -- a queue of another type, which nothing needs: what is held counts
@@ -222,9 +226,8 @@ local function declare(all)
     local account = sem.accounts[session]
     -- other parts of the account need them, too: they stay until the next sync
     local dropped = account and account_untold(account) or {}
-    local waiting = declare_tickets(sem, all, dropped, marker[1]
-        and not view.recovering and account and account.epoch < epoch
-        and account.held <= held)
+    local waiting = declare_tickets(sem, all, dropped,
+        account_untold({ dropped = values[3] }))
     if is_pool then
         pool_state(sem, list_id, stated)
     end

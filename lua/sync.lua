@@ -514,6 +514,9 @@ for n, ask in ipairs(call.acquires) do
     end
 end
 if sem.fair then fairs.write(sem) end
+if next(call.dropped) then
+-- @include "include/fair_named.lua"
+end
 -- an account without permits has no idle ones
 local keeps = call.flags % 4 >= 2
 local none = account.reuse == REUSE.recalled and not keeps

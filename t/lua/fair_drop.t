@@ -131,28 +131,3 @@ is_deeply $two->declare('call', @part)->{places}, [0], 'in another part';
 $two->hello;
 is_deeply $two->declare('call', @part)->{places}, [0], 'in another epoch';
 is_deeply $two->sync('call', fair => 1)->{dropped}, [], 'not told again';
-
-# also where it was told by a reply that was lost
-$one->ask('lost', 99, key => 'x');
-$two->sync('lost', ask => [ map { [ $_, 1, 0, 2, 1000, 'noisy' ] } 1, 2 ]);
-my $places = $state->places('lost');
-my @waits = map { my $number = $_;
-    [ $number, 1, (map { $places->{$_} }
-        grep { (split)[2] == $number } keys %$places), $two->epoch, 1000,
-        'noisy' ] } 1, 2;
-is $one->ask('lost', 100, queue => 2, key => 'quiet'), 'queued', 'lost: dropped';
-is_deeply $two->sync('lost', fair => 1)->{dropped}, [2], 'lost: told';
-$two->hello;
-is_deeply $two->declare('lost', tickets => \@waits)->{places},
-    [ $waits[0][2], 0 ], 'lost: not queued again';
-$two->declared;
-is $state->waiting('lost'), 2, 'lost: no longer queue';
-
-# but not where it may have been granted: it keeps its place
-is_deeply $one->sync('lost', release => 1, fair => 1)->{granted}, [],
-    'lost: granted to the other session';
-$_->[3] = $two->epoch for @waits;
-$two->hello;
-is $two->declare('lost', tickets => [ $waits[0] ])->{places}[0], $waits[0][2],
-    'lost: queued again at its place';
-$two->declared;
