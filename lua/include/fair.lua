@@ -143,15 +143,21 @@ local function fair_find(sem, class, key, from, F, most, parked)
     local lowest = class * CLASS + parked
     local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
         lowest + F), string.format('%.0f', lowest + from), 'BYSCORE', 'REV',
-        'LIMIT', 0, most, 'WITHSCORES') or {}
-    sem.fair.looks = sem.fair.looks - #list / 2
-    for i = 1, #list, 2 do
-        local of = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
-        if of == key and sem.scores[list[i]] ~= false then
-            return list[i + 1] - lowest, true
+        'LIMIT', 0, most) or {}
+    sem.fair.looks = sem.fair.looks - #list
+    -- scores of all would take Redis longer than the rest
+    local ending, last, waits = ' ' .. key, #list == most and list[most], nil
+    for i = 1, #list do
+        if string.find(list[i], ending, -#ending, true)
+            and string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$') == key
+            and sem.scores[list[i]] ~= false
+        then
+            last, waits = list[i], true
+            break
         end
     end
-    return #list / 2 == most and list[#list] - lowest or nil
+    if not last then return nil end
+    return redis.call('ZSCORE', sem.queue, last) - lowest, waits
 end
 
 -- Tickets of the key have left the queue: where none of it waits at the tags
@@ -297,8 +303,8 @@ end
 -- stay where they are; others leave a credit, see fair_settle(). By its cost it
 -- is the last one, but others may fit where the limit is unknown, as after a
 -- failover, or where later ones had a credit: so the key is searched behind it.
--- Where the limit is stated some tickets suffice, as all tickets come here that
--- are cancelled.
+-- Where the limit is stated fewer are searched, as all tickets come here that
+-- are cancelled: unless that finds that none waits, it leaves a credit, too.
 local function fair_refund(sem, ticket, place, limit)
     local fair, class = sem.fair, queue_class(place)
     local name = class .. ' ' .. ticket.key
@@ -309,7 +315,7 @@ local function fair_refund(sem, ticket, place, limit)
         or limit, tag)
     local waits = F - increment ~= tag or fair_waits(sem, class, ticket.key,
         tag, F, stated and FAIR_NEAR or FAIR_LOOKS, 0)
-    if waits or waits == nil and not stated then
+    if waits ~= false then
         fair.credit[name] = math.min((fair.credit[name] or 0) + increment,
             F - fair_virtual(sem, class))
         fair.changed[name] = true

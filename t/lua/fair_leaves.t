@@ -85,6 +85,22 @@ cancel($second, 101, 8);
 cmp_ok $place{ ask($one, 100) }, '>', $place{$third},
     'by credits: behind the one that waits';
 
+# And where its cost fits, and more tickets of other keys wait up to the tag of
+# the key than a cancel looks at.
+for my $others (0, 20, 40, 60) {
+    begin("near $others", 8);
+    my ($leaves) = map { ask($one, 1000) } 1 .. 12;
+    for my $key (map { "k$_" } 1 .. $others) {
+        ask($one, 1000, key => $key) for 1 .. 15;
+    }
+    cancel($leaves, 1000, 8);
+    my ($last, $waits) = map { ask($one, 1000) } 1, 2;
+    is tag(), $place{$last} + 1000, "$others other keys: its cost fits";
+    cancel($last, 1000, 8);
+    cmp_ok $place{ ask($one, 1000) }, '>', $place{$waits},
+        "$others other keys: behind the one that waits";
+}
+
 # And by a check, of a ticket that a lowered limit has made too heavy, with an
 # acquire of the key in the same call.
 begin('check', 8);
