@@ -48,8 +48,13 @@ local function semaphore_scan(sem, view)
     local page = redis.call('HSCAN', sem.key, cursor, 'COUNT', 50)
     local sessions = {}
     for i = 1, #page[2], 2 do
-        local field = string.gsub(page[2][i], '^named:', '')
-        if string.find(field, SESSION) then sessions[#sessions + 1] = field end
+        -- of "named:0:1f", an account, too
+        local field = page[2][i]
+        local session = string.find(field, SESSION) and field
+            or string.match(field, '^named:(.*)')
+        if session and string.find(session, SESSION) then
+            sessions[#sessions + 1] = session
+        end
     end
     -- of a small hash a page is all of it; one step is for a list of tickets
     view.steps = math.max(view.steps - #sessions, 1)
