@@ -3,8 +3,9 @@
 -- the epoch. Several replies may be on their way. The field stays when the
 -- account is empty, until the session has ended.
 
--- Bytes of them at most: the last ones.
-local NAMED_BYTES = 1024
+-- Bytes of them at most, the last ones: 32 numbers of 16 digits in each of 8
+-- replies that may be on their way.
+local NAMED_BYTES = 4352
 
 local field = 'named:' .. call.session
 local of_epoch, list = string.match(redis.call('HGET', sem.key, field) or '',

@@ -106,6 +106,25 @@ is declared('replies', $two, more => 1, tickets => [ @waits[0, 1] ]),
     "$waits[0][2] 0", 'of both replies';
 $two->declared;
 
+# many, by several replies, with long numbers
+my @numbers = map { 3_000_000_000_000_000 + $_ } 1 .. 200;
+$one->ask('many', 99, key => 'x');
+ask_many($two, 'many', 200, @numbers);
+@waits = waits('many', $two, @numbers);
+my $drops = 0;
+for my $reply (1 .. 6) {
+    $one->ask('many', 1000 * $reply + $_, queue => 200, key => "k$reply-$_")
+        for 1 .. 30;
+    $drops += split ' ', named_by('many');
+}
+$two->hello;
+my $part = 0;
+while (my @part = splice @waits, 0, 100) {
+    $two->declare('many', more => $part++, tickets => \@part);
+}
+$two->declared;
+is "$drops " . $state->waiting('many'), '180 200', 'many: no longer queue';
+
 # a grant is no drop, whatever the session holds meanwhile: here another ticket
 # has got the permit of this one
 $two->ask('grant', 1, key => 'x', queue => 3);
