@@ -56,6 +56,7 @@ typedef struct {
     ngx_event_t           look;         /* for the end of the worker */
     ngx_msec_t            period;       /* 0: the worker waits for all */
     ngx_msec_t            lead;         /* ms from a look to "ends" */
+    ngx_msec_t            late;         /* ms from "ends" to the last refusal */
     ngx_msec_t            ends;         /* by ngx_current_msec: if it is to
                                            exit, it ends them then */
 } ngx_http_dsem_holds_t;
@@ -84,6 +85,8 @@ static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
 static void ngx_http_dsem_hold_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
 static void ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds);
+static ngx_uint_t ngx_http_dsem_hold_waits(ngx_http_dsem_holds_t *holds,
+    ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds);
 static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
 
@@ -285,7 +288,7 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
 
 /*
  * A request of any location waits for its permit, until it is decided.  One
- * that comes to wait late, as its body did, still has a period for the reply
+ * that comes to wait late, as its body did, still has some time for the reply
  * of Redis: a permit may be free.
  */
 
@@ -664,10 +667,11 @@ ngx_http_dsem_hold_cleanup(void *data)
 
 /*
  * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
- * holders, and refuses what waits for a permit, two periods before nginx would
- * close their connections.  It began to exit after the last look at which it
- * was not to.  So the time to end them is before that of nginx, and so is its
- * timer: a machine that stood still for both runs this one first.
+ * holders, and refuses programs that wait for a permit, two periods before
+ * nginx would close their connections; other requests that wait have a period
+ * more.  It began to exit after the last look at which it was not to.  So these
+ * times are before that of nginx, and so are its timers: a machine that stood
+ * still for both runs this one first.
  */
 
 void
@@ -691,6 +695,7 @@ ngx_http_dsem_hold_init(ngx_cycle_t *cycle)
     holds->period = ngx_min(ccf->shutdown_timeout / 4,
                             NGX_HTTP_DSEM_HOLD_LOOK);
     holds->lead = ccf->shutdown_timeout - 2 * holds->period;
+    holds->late = 2 * holds->period - holds->period / 4;
 
     holds->look.handler = ngx_http_dsem_hold_look_handler;
     holds->look.data = holds;
@@ -739,18 +744,14 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 }
 
 
-/*
- * One with a verdict of this turn gets to know it at its end: it may have its
- * permit then, or wait for that of another semaphore and be refused later.
- */
+/* programs, and other requests whose time is over */
 
 static void
 ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
 {
-    ngx_queue_t            *q, suspended;
-    ngx_http_request_t     *r;
-    ngx_http_dsem_ctx_t    *ctx;
-    ngx_http_dsem_claim_t  *claim;
+    ngx_queue_t          *q, suspended;
+    ngx_http_request_t   *r;
+    ngx_http_dsem_ctx_t  *ctx;
 
     if (ngx_queue_empty(&holds->suspended)) {
         return;
@@ -765,9 +766,8 @@ ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
     while (!ngx_queue_empty(&suspended)) {
         q = ngx_queue_head(&suspended);
         ctx = ngx_queue_data(q, ngx_http_dsem_ctx_t, suspended);
-        claim = &ctx->claims[ctx->current];
 
-        if (claim->ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_WAITING) {
+        if (ngx_http_dsem_hold_waits(holds, ctx)) {
             ngx_queue_remove(q);
             ngx_queue_insert_tail(&holds->suspended, q);
             ngx_http_dsem_hold_look_again(holds);
@@ -785,17 +785,51 @@ ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
 
 
 /*
- * A period later, as long as nginx has not closed all connections.  Not in this
- * turn: that of a timer ends when there is none that has expired.
+ * One with a verdict of this turn gets to know it at its end: it may have its
+ * permit then, or wait for that of another semaphore.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_hold_waits(ngx_http_dsem_holds_t *holds,
+    ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_msec_int_t            over, waited;
+    ngx_http_dsem_verdict_e   verdict;
+
+    verdict = ctx->claims[ctx->current].ticket->answer.verdict;
+
+    if (verdict != NGX_HTTP_DSEM_VERDICT_WAITING) {
+        return 1;
+    }
+
+    if (ctx->conf->hold) {
+        return 0;
+    }
+
+    over = ngx_current_msec - holds->ends;
+    waited = ngx_current_msec - ctx->started;
+
+    return over < (ngx_msec_int_t) holds->period
+           || (over < (ngx_msec_int_t) holds->late
+               && waited < (ngx_msec_int_t) holds->period / 2);
+}
+
+
+/*
+ * As long as nginx has not closed all connections.  Not in this turn: that of a
+ * timer ends when there is none that has expired.
  */
 
 static void
 ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds)
 {
-    ngx_msec_int_t  left;
+    ngx_msec_int_t  over, left;
 
     if (!holds->look.timer_set) {
-        left = holds->ends + holds->period - ngx_current_msec;
+        over = ngx_current_msec - holds->ends;
+
+        left = (over < (ngx_msec_int_t) holds->period) ? holds->period - over
+                                                       : holds->late - over;
 
         ngx_add_timer(&holds->look, ngx_max(left, 1));
     }

@@ -62,7 +62,7 @@ sub round {
     $node->reload;
     wait_for { grep { $_ == $old } $node->draining } 15, 'the worker to exit';
     $node->clear_logs;
-    $clock->step(1.8);
+    $clock->step(1.95);
     $holder{b}->abort;
     $holder{''}->abort;
     my @got = map { $_->wait->status } @asks[0, 1];
