@@ -60,6 +60,15 @@ $redis->cmd('HSET', $state->semaphore_key('others'), scan => '1 0', recall =>
 $reply = inspect('others', [ 'others' ], 16);
 is accounts($reply), 16, 'others in a page: as many accounts';
 
+# with the dropped tickets of all these sessions, and one whose name begins so
+my @named = (@crowd[0 .. 14], 'named:0:1f');
+$one->ask('drops', 1);
+$redis->cmd('HSET', $state->key, 'named:0:1f', "1 1 5000 $ends -");
+$redis->cmd('HSET', $state->semaphore_key('drops'), map {
+    ($_ => '1 3 1 1', "named:$_" => ' !1 2 3') } @named);
+$reply = inspect('drops', [ 'drops' ], 17);
+is partial($reply), '17 0 0', 'dropped tickets: no accounts';
+
 # lists of the same servers, as if each node missed another one, and of others
 pool('alike', 16, map { my $out = $_; [ grep { $_ != $out } 1 .. 64 ] } 1 .. 32);
 pool('other', 1000, map { [ 32 * $_ .. 32 * $_ + 31 ] } 0 .. 31);
