@@ -249,20 +249,25 @@ is(scalar(grep { abs($spread[$_] - $spread[$_ - 1]) < 20 } 1 .. $#spread), 0,
 is(scalar(grep { m{/lua/} } @spread[-30 .. -1]), 30, 'short ones last');
 ok((grep { m{/lua/} } @spread[0 .. 20]), 'others among all');
 
-# one more while the processors are idle
+# more while the processors are idle
 
 my ($idle, $all) = (0, 0);
 my $jobs = Dsem::Suite::Jobs->new;
 $jobs->{stat} = "$dir/stat";
-for ([0, 0, 'at first'], [0.3, 0, 'busy'], [0.5, 1, 'idle'], [0.3, 0, 'again']) {
+for ([0.5, 0, 'at first'], [0.3, 1, 'idle'], [0.3, 2, 'idle still'],
+    [0.2, 2, 'in use'], [0.05, 1, 'busy'], [0.05, 0, 'busy still'],
+    [0.05, 0, 'no fewer'], (map { [0.9, $_ < 5 ? $_ : 5, 'no more'] } 1 .. 7))
+{
     my ($share, $expected, $name) = @$_;
     ($all, $idle) = ($all + 100, $idle + $share * 100);
     open my $fh, '>', "$dir/stat" or die "stat: $!";
     printf $fh "cpu  %d 0 0 %d 5 0 0 0\ncpu0 0 0 0 0\n", $all - $idle, $idle;
     close $fh;
     $jobs->{seen}{at} = now - Dsem::Suite::Jobs::OVER;
-    $jobs->{count} = 3;
-    is($jobs->parsers, 3 - $expected, "$name: one more or none");
+    $jobs->{count} = 8;
+    is($jobs->parsers, 8 - $expected, "$name: $expected more");
+    $jobs->{count} = 1;
+    is($jobs->parsers, 1, "$name: one runs");
     $jobs->{count} = 0;
     is($jobs->parsers, 0, "$name: none");
 }

@@ -9,7 +9,7 @@ package Dsem::Suite;
 #
 # Files of one folder use the machine alike: of many files, neighbours in the
 # list do not run at one time. Short ones are last: no long file runs alone then.
-# While the processors are idle one file more runs than -j says.
+# While the processors are idle more files run than -j says.
 #
 # Called by: prove --harness Dsem::Suite.
 
