@@ -245,7 +245,9 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_hold_init(cycle);
+    if (ngx_http_dsem_hold_init(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     return ngx_http_dsem_semaphore_init(&settings, max_waiting);
 }

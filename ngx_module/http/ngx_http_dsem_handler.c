@@ -20,6 +20,7 @@
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
+#include "ngx_http_dsem_shutdown.h"
 
 
 static void ngx_http_dsem_redirect_event_handler(ngx_event_t *ev);
@@ -280,7 +281,7 @@ ngx_http_dsem_handler_acquire(ngx_http_dsem_ctx_t *ctx)
     rc = ngx_http_dsem_acquire(ctx);
 
     if (rc == NGX_AGAIN) {
-        ngx_http_dsem_hold_suspended(ctx);
+        ngx_http_dsem_shutdown_suspended(ctx);
     }
 
     return rc;

@@ -8,14 +8,12 @@
  * shows a peer that is gone, on both sides.  The end of the connection ends
  * the request, and the log phase gives the permit back.
  *
- * An old worker keeps its holders, as it does with websockets.  nginx closes
- * all connections without a word when "worker_shutdown_timeout" is over, so
- * holders get their last line shortly before that, and requests of any location
- * that wait for a permit a refusal.
+ * An old worker keeps its holders, as it does with websockets.  They get their
+ * last line shortly before it would close their connections without a word.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
- * waits, and when it or any other request does; module, at the start and the
- * exit of a worker.
+ * waits, and when it asks; shutdown, through its handler; module, at the start
+ * and the exit of a worker.
  */
 
 
@@ -27,13 +25,8 @@
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_refusal.h"
+#include "ngx_http_dsem_shutdown.h"
 
-
-/* ms, the longest: how often is looked whether the worker is to exit */
-#define NGX_HTTP_DSEM_HOLD_LOOK   500
-
-/* ms: of a shorter "worker_shutdown_timeout" no end is announced */
-#define NGX_HTTP_DSEM_HOLD_SHORTEST  100
 
 /* ms for a reply of Redis, for a program that does not want to wait */
 #define NGX_HTTP_DSEM_HOLD_REPLY  1000
@@ -47,19 +40,6 @@ typedef struct {
     ngx_msec_t            expires;  /* by ngx_current_msec; of "max" only */
     ngx_buf_t             line;
 } ngx_http_dsem_hold_t;
-
-
-/* those of this worker */
-typedef struct {
-    ngx_queue_t           queue;
-    ngx_queue_t           suspended;    /* requests, of any location */
-    ngx_event_t           look;         /* for the end of the worker */
-    ngx_msec_t            period;       /* 0: the worker waits for all */
-    ngx_msec_t            lead;         /* ms from a look to "ends" */
-    ngx_msec_t            late;         /* ms from "ends" to the last refusal */
-    ngx_msec_t            ends;         /* by ngx_current_msec: if it is to
-                                           exit, it ends them then */
-} ngx_http_dsem_holds_t;
 
 
 static ngx_int_t ngx_http_dsem_hold_error(ngx_http_request_t *r,
@@ -83,15 +63,11 @@ static ngx_int_t ngx_http_dsem_hold_send(ngx_http_request_t *r, ngx_buf_t *b,
 static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
     const char *text);
 static void ngx_http_dsem_hold_cleanup(void *data);
-static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
-static void ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds);
-static ngx_uint_t ngx_http_dsem_hold_waits(ngx_http_dsem_holds_t *holds,
-    ngx_http_dsem_ctx_t *ctx);
-static void ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds);
-static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
+static void ngx_http_dsem_hold_close(void);
 
 
-static ngx_http_dsem_holds_t  ngx_http_dsem_holds;
+/* those of this worker */
+static ngx_queue_t  ngx_http_dsem_holds;
 
 
 ngx_int_t
@@ -149,7 +125,7 @@ ngx_http_dsem_hold_error(ngx_http_request_t *r, ngx_int_t code)
 
     if (ngx_http_dsem_answer_header(r, NGX_HTTP_DSEM_REFUSAL_HEADER, &error)
         != NGX_OK
-        || (ngx_http_dsem_hold_over(&ngx_http_dsem_holds)
+        || (ngx_http_dsem_shutdown_near()
             && ngx_http_dsem_answer_header(r, "Retry-After", &at_once)
                != NGX_OK))
     {
@@ -277,36 +253,11 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
     if (!ctx->decided
         && !ctx->conf->dry_run
         && ctx->current < ctx->nclaims
-        && ngx_http_dsem_hold_over(&ngx_http_dsem_holds))
+        && ngx_http_dsem_shutdown_near())
     {
         /* the time of its body is no wait */
         ctx->started = ngx_current_msec - ctx->wait_time;
         ngx_http_dsem_acquire_exit(ctx);
-    }
-}
-
-
-/*
- * A request of any location waits for its permit, until it is decided.  One
- * that comes to wait late, as its body did, still has some time for the reply
- * of Redis: a permit may be free.
- */
-
-void
-ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_http_dsem_holds_t  *holds;
-
-    holds = &ngx_http_dsem_holds;
-
-    if (holds->period == 0 || ctx->suspended.next) {
-        return;
-    }
-
-    ngx_queue_insert_tail(&holds->suspended, &ctx->suspended);
-
-    if (ngx_http_dsem_hold_over(holds)) {
-        ngx_http_dsem_hold_look_again(holds);
     }
 }
 
@@ -319,7 +270,7 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
     ngx_http_cleanup_t    *cln;
     ngx_http_dsem_hold_t  *h;
 
-    if (ngx_http_dsem_hold_over(&ngx_http_dsem_holds)) {
+    if (ngx_http_dsem_shutdown_near()) {
         ngx_http_finalize_request(r,
                   ngx_http_dsem_hold_error(r, NGX_HTTP_SERVICE_UNAVAILABLE));
         return;
@@ -461,7 +412,7 @@ ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h)
 
     dlcf = ngx_http_get_module_loc_conf(h->request, ngx_http_dsem_module);
 
-    ngx_queue_insert_tail(&ngx_http_dsem_holds.queue, &h->queue);
+    ngx_queue_insert_tail(&ngx_http_dsem_holds, &h->queue);
 
     /* not cancelable: an exiting worker keeps its holders */
 
@@ -665,73 +616,25 @@ ngx_http_dsem_hold_cleanup(void *data)
 }
 
 
-/*
- * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
- * holders, and refuses programs that wait for a permit, two periods before
- * nginx would close their connections; other requests that wait have a period
- * more.  It began to exit after the last look at which it was not to.  So these
- * times are before that of nginx, and so are its timers: a machine that stood
- * still for both runs this one first.
- */
-
-void
+ngx_int_t
 ngx_http_dsem_hold_init(ngx_cycle_t *cycle)
 {
-    ngx_core_conf_t        *ccf;
-    ngx_http_dsem_holds_t  *holds;
+    ngx_queue_init(&ngx_http_dsem_holds);
 
-    holds = &ngx_http_dsem_holds;
-    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
-
-    ngx_queue_init(&holds->queue);
-    ngx_queue_init(&holds->suspended);
-
-    /* too short to be divided: an idle worker would look all the time */
-
-    if (ccf->shutdown_timeout < NGX_HTTP_DSEM_HOLD_SHORTEST) {
-        return;
-    }
-
-    holds->period = ngx_min(ccf->shutdown_timeout / 4,
-                            NGX_HTTP_DSEM_HOLD_LOOK);
-    holds->lead = ccf->shutdown_timeout - 2 * holds->period;
-    holds->late = 2 * holds->period - holds->period / 4;
-
-    holds->look.handler = ngx_http_dsem_hold_look_handler;
-    holds->look.data = holds;
-    holds->look.log = cycle->log;
-    holds->look.cancelable = 1;
-
-    ngx_http_dsem_hold_look_handler(&holds->look);
+    return ngx_http_dsem_shutdown_init(cycle, ngx_http_dsem_hold_close);
 }
 
 
-static void
-ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
-{
-    ngx_http_dsem_holds_t *holds = ev->data;
+/* nginx is about to close their connections, as the worker exits */
 
+static void
+ngx_http_dsem_hold_close(void)
+{
     ngx_connection_t      *c;
     ngx_http_dsem_hold_t  *h;
 
-    if (!ngx_exiting) {
-        holds->ends = ngx_current_msec + holds->lead;
-
-        ngx_add_timer(ev, holds->period);
-        return;
-    }
-
-    if (!ngx_http_dsem_hold_over(holds)) {
-        ngx_add_timer(ev, holds->ends - ngx_current_msec);
-        return;
-    }
-
-    /* first, as they would get the permits of its holders */
-
-    ngx_http_dsem_hold_refuse(holds);
-
-    while (!ngx_queue_empty(&holds->queue)) {
-        h = ngx_queue_data(ngx_queue_head(&holds->queue),
+    while (!ngx_queue_empty(&ngx_http_dsem_holds)) {
+        h = ngx_queue_data(ngx_queue_head(&ngx_http_dsem_holds),
                            ngx_http_dsem_hold_t, queue);
         c = h->request->connection;
 
@@ -744,109 +647,6 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 }
 
 
-/* programs, and other requests whose time is over */
-
-static void
-ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
-{
-    ngx_queue_t          *q, suspended;
-    ngx_http_request_t   *r;
-    ngx_http_dsem_ctx_t  *ctx;
-
-    if (ngx_queue_empty(&holds->suspended)) {
-        return;
-    }
-
-    /* what is resumed may end others: each one leaves the queue that has it */
-
-    ngx_queue_init(&suspended);
-    ngx_queue_add(&suspended, &holds->suspended);
-    ngx_queue_init(&holds->suspended);
-
-    while (!ngx_queue_empty(&suspended)) {
-        q = ngx_queue_head(&suspended);
-        ctx = ngx_queue_data(q, ngx_http_dsem_ctx_t, suspended);
-
-        if (ngx_http_dsem_hold_waits(holds, ctx)) {
-            ngx_queue_remove(q);
-            ngx_queue_insert_tail(&holds->suspended, q);
-            ngx_http_dsem_hold_look_again(holds);
-            continue;
-        }
-
-        r = ctx->request;
-
-        ngx_http_set_log_request(r->connection->log, r);
-
-        ngx_http_dsem_acquire_exit(ctx);
-        ngx_http_dsem_acquire_resume(r);
-    }
-}
-
-
-/*
- * One with a verdict of this turn gets to know it at its end: it may have its
- * permit then, or wait for that of another semaphore.
- */
-
-static ngx_uint_t
-ngx_http_dsem_hold_waits(ngx_http_dsem_holds_t *holds,
-    ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_msec_int_t            over, waited;
-    ngx_http_dsem_verdict_e   verdict;
-
-    verdict = ctx->claims[ctx->current].ticket->answer.verdict;
-
-    if (verdict != NGX_HTTP_DSEM_VERDICT_WAITING) {
-        return 1;
-    }
-
-    if (ctx->conf->hold) {
-        return 0;
-    }
-
-    over = ngx_current_msec - holds->ends;
-    waited = ngx_current_msec - ctx->started;
-
-    return over < (ngx_msec_int_t) holds->period
-           || (over < (ngx_msec_int_t) holds->late
-               && waited < (ngx_msec_int_t) holds->period / 2);
-}
-
-
-/*
- * As long as nginx has not closed all connections.  Not in this turn: that of a
- * timer ends when there is none that has expired.
- */
-
-static void
-ngx_http_dsem_hold_look_again(ngx_http_dsem_holds_t *holds)
-{
-    ngx_msec_int_t  over, left;
-
-    if (!holds->look.timer_set) {
-        over = ngx_current_msec - holds->ends;
-
-        left = (over < (ngx_msec_int_t) holds->period) ? holds->period - over
-                                                       : holds->late - over;
-
-        ngx_add_timer(&holds->look, ngx_max(left, 1));
-    }
-}
-
-
-/* it has ended its holders, or is about to: there must be no new ones */
-
-static ngx_uint_t
-ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds)
-{
-    return ngx_exiting
-           && holds->period
-           && (ngx_msec_int_t) (holds->ends - ngx_current_msec) <= 0;
-}
-
-
 /*
  * The worker exits at once: its permits go back with the bye, so no client may
  * still believe that it has one.
@@ -855,19 +655,16 @@ ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds)
 void
 ngx_http_dsem_hold_exit(void)
 {
-    ngx_queue_t            *q;
-    ngx_connection_t       *c;
-    ngx_http_dsem_hold_t   *h;
-    ngx_http_dsem_holds_t  *holds;
+    ngx_queue_t           *q;
+    ngx_connection_t      *c;
+    ngx_http_dsem_hold_t  *h;
 
-    holds = &ngx_http_dsem_holds;
-
-    if (holds->queue.next == NULL) {
+    if (ngx_http_dsem_holds.next == NULL) {
         return;
     }
 
-    for (q = ngx_queue_head(&holds->queue);
-         q != ngx_queue_sentinel(&holds->queue);
+    for (q = ngx_queue_head(&ngx_http_dsem_holds);
+         q != ngx_queue_sentinel(&ngx_http_dsem_holds);
          q = ngx_queue_next(q))
     {
         h = ngx_queue_data(q, ngx_http_dsem_hold_t, queue);

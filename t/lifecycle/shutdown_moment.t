@@ -41,41 +41,41 @@ EOF_CONF
 my $node = $clock->node('a', $conf);
 my $other = $t->node('b', $conf);
 
-my ($one, $two, $three)
-    = map { $other->begin("/?name=$_&hang=1") } 'one', 'two', 'late';
-wait_for { $up->now == 3 } 15, 'three at the backend';
+my @names = qw(early one two late);
+my %holder = map { $_ => $other->begin("/?name=$_&hang=1") } @names;
+wait_for { $up->now == @names } 15, 'all at the backend';
 my $program = $node->hold('/program');
-my ($served, $refused) = map { $node->begin("/?name=$_") } 'one', 'two';
+my %ask = map { $_ => $node->begin("/?name=$_") } qw(early one two);
 my $late = $node->raw;
 $late->send("POST /?name=late HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
     . "Connection: close\r\n\r\n1");
-wait_for { $t->state->waiting('one') == 1 && $t->state->waiting('two') == 1 } 15,
-    'two wait';
+wait_for { !grep { $t->state->waiting($_) != 1 } keys %ask } 15, 'three wait';
 
-# each half a second it looks whether it is to exit: now, and not before it is
 $clock->stop;
-$clock->step(0.6);
-is $node->get('/?name=other')->status, 200, 'it looks' for 1 .. 2;
 my ($old) = $node->workers;
 $node->reload;
 wait_for { grep { $_ == $old } $node->draining } 15, 'the worker to exit';
 
-$clock->step(1.2);
+$clock->step(0.99);
+$holder{early}->abort;
+is $ask{early}->wait->status, 200, 'a request has the permit that comes';
+is $program->read(0), '', 'and the holder has its own';
+$clock->step(0.21);
 like $program->read_until(qr/closing\n/), qr/closing/,
     'the holder has its last line';
-$one->abort;
-is $served->wait->status, 200, 'then a request still has the permit that comes';
-wait_for { !grep { $t->state->held($_) } 'one', 'program' } 15, 'all is released';
+$holder{one}->abort;
+is $ask{one}->wait->status, 200, 'then a request still has the permit that comes';
+wait_for { !grep { $t->state->held($_) } 'early', 'one', 'program' } 15, 'all is released';
 
 $clock->step(0.2);
 $late->send('2');
 wait_for { $t->state->waiting('late') == 1 } 15, 'the late one waits';
 $clock->step(0.15);
-is $refused->wait->status, 503, 'what waits is refused';
-$three->abort;
+is $ask{two}->wait->status, 503, 'what waits is refused';
+$holder{late}->abort;
 like $late->read_eof, qr{^HTTP/1.1 200 }, 'but for the late one';
 
 $clock->go;
 $up->release_all;
-is $two->wait->status, 200, 'served to the end';
+is $holder{two}->wait->status, 200, 'served to the end';
 $t->done;
