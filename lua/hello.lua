@@ -9,7 +9,7 @@
 -- ARGV[5] generation to set if there is none: integer > 0, random
 -- ARGV[6] lease: integer > 0, ms
 -- ARGV[7] sessions, in the last answer to this session: integer, 0: the session
---   has had none, it was never registered
+--   has had none, or their number was unknown
 -- ARGV[8] age of the last answered hello or beat of the session, or if it has
 --   had none of its node: integer, ms
 -- ARGV[9] id of the worker's configuration, a digest of its literal limits:
@@ -22,8 +22,8 @@
 -- ARGV[14] clock in that answer: integer, 0: there was none
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
---   that are missing), ms until recovery ends at the latest (0: none),
---   1: the session was registered, 0: it is new or its lease had expired,
+--   that are missing, 0: unknown), ms until recovery ends at the latest (0:
+--   none), 1: the session was registered, 0: it is new or its lease had expired,
 --   2: the state is older than it, and recovers since another process has it,
 --   1: the limits of the configuration have to be stated (configure), 0: not,
 --   number that identifies the Redis process, 0: unknown,

@@ -86,7 +86,9 @@ end
 
 -- The number of registered sessions. While the state recovers it includes
 -- those that are missing: all that were registered before the loss, and those
--- that are new. A second loss must not forget them.
+-- that are new. A second loss must not forget them: until one of them has come
+-- it is 0, unknown, and a new session that comes again after that loss is no
+-- member whose number could end the recovery.
 local function census_size(census, shard)
     local size = shard.sessions
     if not census_open(census, shard.clock) or not census.lost
@@ -94,6 +96,7 @@ local function census_size(census, shard)
     then
         return size
     end
+    if census.number == 0 then return 0 end
     local new = redis.call('ZCARD', census.key) - census_count(census, 0)
         - census_count(census, PENDING)
     return math.max(size, census.number + new)

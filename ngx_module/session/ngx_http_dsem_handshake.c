@@ -720,8 +720,8 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     if (beat->expired > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: lease of %L sessions expired, their permits are "
-                      "released, %L sessions remain",
-                      beat->expired, beat->nsessions);
+                      "released, %ui sessions remain",
+                      beat->expired, session->nsessions);
     }
 }
 
@@ -754,7 +754,9 @@ ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
 
 /*
  * The lease counts from the moment at which it was asked for.  A message about
- * another session may be here before the reply to an older command.
+ * another session may be here before the reply to an older command.  While
+ * Redis recovers the number of sessions may be unknown: they share the limit
+ * as before, and after another loss this one does not end the recovery.
  */
 
 static void
@@ -767,8 +769,11 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
         fleet = ngx_max(fleet, session->joined);
     }
 
-    session->nsessions = fleet;
     session->registered = fleet;
+
+    if (fleet) {
+        session->nsessions = fleet;
+    }
 
     ngx_http_dsem_lease_renew(&session->lease, sent, longest,
                               !session->undeclared);
@@ -778,7 +783,7 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     state.generation = session->generation;
     state.term = session->term;
     state.clock = session->clock;
-    state.sessions = fleet;
+    state.sessions = session->nsessions;
     state.longest = session->lease.longest;
     state.replied = sent;
 

@@ -44,6 +44,17 @@ is $between->ask('api', 1), 'recovering', 'one in between replaces no other';
 $scripts->pass(5000, $between, @old);
 is $between->ask('api', 1), 'granted', 'one lease at most';
 
+# the same where it is alone between two losses of all state
+$scripts->redis->cmd('FLUSHALL');
+my $alone = $scripts->session('alone')->enter(gen => 99, told => 0);
+is $alone->beat->{live}, 0, 'number unknown';
+$scripts->redis->cmd('FLUSHALL');
+$alone->enter;
+is $alone->ask('api', 1), 'recovering', 'one alone replaces no other';
+@old = map { old($_, 3) } qw/one two three/;
+is $alone->ask('api', 1), 'granted', 'ends with the others';
+is $alone->beat->{live}, 4, 'number includes them';
+
 # a third loss, and one after which the census does not know who was counted
 for my $lost ('state', 'census') {
     $scripts->redis->cmd('FLUSHALL');

@@ -174,7 +174,8 @@ byte place[NT];                 /* of a ticket, when it was queued */
 byte state[SESSIONS];
 byte epoch[SESSIONS];
 byte gen[SESSIONS];
-byte told[SESSIONS];            /* sessions, in the last hello or beat */
+byte told[SESSIONS];            /* sessions, in the last hello or beat; 0: none,
+                                   or unknown */
 byte term[SESSIONS];            /* in the last hello */
 byte limit[SESSIONS];
 byte ticket[NT];
@@ -502,6 +503,12 @@ inline census_size()
         skip
 #else
         r_num = wanted + present
+#endif
+    :: R.recovering && !wanted ->
+#ifdef NO_UNKNOWN
+        skip
+#else
+        r_num = 0                               /* unknown */
 #endif
     :: else
     fi
@@ -1604,11 +1611,19 @@ inline tick(w, fence, fly)
     fi
 }
 
+/* LATE: not to a new session before the last loss, see excuse_unknown() */
+
+#ifdef LATE
+#define COMES(w)    (w < 2 || losses == 0)
+#else
+#define COMES(w)    1
+#endif
+
 inline come(w, t)
 {
     d_step {
         ticket[T(w, t)] == T_NONE && ALIVE(w) && (COME(w) & (1 << t)) &&
-        (t == 0 || ticket[T(w, 0)] != T_NONE) ->
+        (t == 0 || ticket[T(w, 0)] != T_NONE) && COMES(w) ->
         ticket[T(w, t)] = T_NEW
     }
 }
