@@ -225,9 +225,8 @@ local function declare(all)
     sem.had_queue = marker[1] and true
     local account = sem.accounts[session]
     -- other parts of the account need them, too: they stay until the next sync
-    local dropped = account and account_untold(account) or {}
-    local waiting = declare_tickets(sem, all, dropped,
-        account_untold({ dropped = values[3] }))
+    local dropped = dropped_read(account and account.dropped)
+    local waiting = declare_tickets(sem, all, dropped, dropped_read(values[3]))
     if is_pool then
         pool_state(sem, list_id, stated)
     end

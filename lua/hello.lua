@@ -23,8 +23,9 @@
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing, 0: unknown), ms until recovery ends at the latest (0:
---   none), 1: the session was registered, 0: it is new or its lease had expired,
---   2: the state is older than it, and recovers since another process has it,
+--   none), 1: the session was registered, 0: it is new or its lease had
+--   expired, 2: the state is older than it, and recovers since another process
+--   has it,
 --   1: the limits of the configuration have to be stated (configure), 0: not,
 --   number that identifies the Redis process, 0: unknown,
 --   term of the state, longest registered lease in ms, clock; or an error

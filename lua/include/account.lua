@@ -93,21 +93,21 @@ local function account_park(sem, account, parked)
     sem.parked = sem.parked + parked
 end
 
--- The dropped tickets that no reply to the session has named: a table by
--- number, and their epoch.
-local function account_untold(account)
-    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
+-- Dropped tickets, from " !<epoch> <number> ...": a table by number, their
+-- epoch, and the numbers as they stand there. nil or false: none.
+local function dropped_read(text)
+    local epoch, list = string.match(text or '', '^ !(%d+)(.*)$')
     local dropped = {}
     for number in string.gmatch(list or '', '%d+') do
         dropped[number] = true
     end
-    return dropped, tonumber(epoch)
+    return dropped, tonumber(epoch), list
 end
 
 -- Takes the dropped tickets of this epoch away: a table by number. Those of
 -- another epoch are void.
 local function account_dropped(sem, account, epoch)
-    local dropped, of_epoch = account_untold(account)
+    local dropped, of_epoch = dropped_read(account.dropped)
     if account.dropped then sem.untold = sem.untold - 1 end
     account.dropped = nil
     return of_epoch == epoch and dropped or {}

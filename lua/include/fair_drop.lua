@@ -39,8 +39,8 @@ end
 -- Notes a dropped ticket, for the next sync of its session. Returns false if
 -- the account has as many as it may.
 local function account_drop(sem, account, number)
-    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
-    if tonumber(epoch) ~= account.epoch then list = '' end
+    local _, epoch, list = dropped_read(account.dropped)
+    if epoch ~= account.epoch then list = '' end
     local _, count = string.gsub(list, ' ', '')
     if count >= MOST_UNTOLD then return false end
     if not account.dropped then sem.untold = sem.untold + 1 end

@@ -8,9 +8,8 @@
 local NAMED_BYTES = 4352
 
 local field = 'named:' .. call.session
-local of_epoch, list = string.match(redis.call('HGET', sem.key, field) or '',
-    '^ !(%d+)(.*)$')
-if tonumber(of_epoch) ~= call.epoch then list = '' end
+local _, of_epoch, list = dropped_read(redis.call('HGET', sem.key, field))
+if of_epoch ~= call.epoch then list = '' end
 for number in pairs(call.dropped) do list = list .. ' ' .. number end
 sem.set[#sem.set + 1] = field
 sem.set[#sem.set + 1] = string.format(' !%.0f%s', call.epoch,
