@@ -12,8 +12,8 @@
 -- ARGV[6] "", or idle permits of the session, 64 names at most: string, name
 --   (percent-encoded), permits, name, permits ...
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
---   live sessions (while the state recovers: with those that are missing, 0:
---   unknown),
+--   live sessions (while the state recovers: with those that are missing;
+--   negative: without them, their number is unknown),
 --   sessions removed by this call, ms until recovery ends at the latest (0:
 --   none), 1: the message was published, 0: the user may not publish it, ms
 --   by which the wall clock has moved since the clock was moved last, negative

@@ -22,15 +22,15 @@
 -- ARGV[14] clock in that answer: integer, 0: there was none
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
---   that are missing, 0: unknown), ms until recovery ends at the latest (0:
---   none), 1: the session was registered, 0: it is new or its lease had
---   expired, 2: the state is older than it, and recovers since another process
---   has it,
---   1: the limits of the configuration have to be stated (configure), 0: not,
---   number that identifies the Redis process, 0: unknown,
---   term of the state, longest registered lease in ms, clock; or an error
---   "WRONGMODE ...", for people: a node, which is named, uses the prefix with
---   another number of shards, or a Cluster is used as one server
+--   that are missing; negative: without them, their number is unknown), ms
+--   until recovery ends at the latest (0: none), 1: the session was registered,
+--   0: it is new or its lease had expired, 2: the state is older than it, and
+--   recovers since another process has it, 1: the limits of the configuration
+--   have to be stated (configure), 0: not, number that identifies the Redis
+--   process, 0: unknown, term of the state, longest registered lease in ms,
+--   clock; or an error "WRONGMODE ...", for people: a node, which is named,
+--   uses the prefix with another number of shards, or a Cluster is used as one
+--   server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
 --   when a new session makes it n
 --
@@ -291,7 +291,7 @@ leases_move(shard, entry and entry.lease, lease)
 local recovery = census_judge(census, sessions)
 local size = census_size(census, shard)
 shard_write(shard)
-if not entry then notify_others(size) end
+if not entry and size > 0 then notify_others(size) end
 
 local before = entry and 1
     or recovery > 0 and is_older(census, term) and 2 or 0

@@ -87,8 +87,9 @@ end
 -- The number of registered sessions. While the state recovers it includes
 -- those that are missing: all that were registered before the loss, and those
 -- that are new. A second loss must not forget them: until one of them has come
--- it is 0, unknown, and a new session that comes again after that loss is no
--- member whose number could end the recovery.
+-- their number is unknown, and that of those that are registered is negative. A
+-- new session that comes again after that loss is no member then whose number
+-- could end the recovery.
 local function census_size(census, shard)
     local size = shard.sessions
     if not census_open(census, shard.clock) or not census.lost
@@ -96,7 +97,7 @@ local function census_size(census, shard)
     then
         return size
     end
-    if census.number == 0 then return 0 end
+    if census.number == 0 then return -size end
     local new = redis.call('ZCARD', census.key) - census_count(census, 0)
         - census_count(census, PENDING)
     return math.max(size, census.number + new)
@@ -110,7 +111,7 @@ local function census_begin(shard, key, before, begins, lease, any)
         lease = math.max(lease, leases_longest(shard, 2^53)),
         any = any, lost = any, freshest = NEVER,
         mixed = any and census_mixed(before, shard),
-        number = census_size(before, shard), number_fence = -NEVER
+        number = math.max(census_size(before, shard), 0), number_fence = -NEVER
     }
     redis.call('UNLINK', key)
     return census

@@ -118,7 +118,7 @@ static void ngx_http_dsem_handshake_beat_handler(void *data,
 static void ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
     int64_t moved);
 static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
-    uint64_t sent, ngx_uint_t fleet, ngx_msec_t longest);
+    uint64_t sent, int64_t fleet, ngx_msec_t longest);
 static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
     ngx_http_dsem_session_t *session, ngx_http_dsem_script_e script,
     ngx_uint_t nargs);
@@ -755,24 +755,31 @@ ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
 /*
  * The lease counts from the moment at which it was asked for.  A message about
  * another session may be here before the reply to an older command.  While
- * Redis recovers the number of sessions may be unknown: they share the limit
- * as before, and after another loss this one does not end the recovery.
+ * Redis recovers the number of sessions may be unknown, and that of those that
+ * have come is negative: the limit is shared by as many as before at least, and
+ * after another loss this session does not end the recovery.
  */
 
 static void
 ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
-    ngx_uint_t fleet, ngx_msec_t longest)
+    int64_t fleet, ngx_msec_t longest)
 {
     ngx_http_dsem_zone_state_t  state;
 
-    if (session->joined_at >= sent) {
-        fleet = ngx_max(fleet, session->joined);
-    }
+    if (fleet < 0) {
+        session->registered = 0;
+        session->nsessions = ngx_max(session->nsessions,
+                                     0 - (ngx_uint_t) fleet);
 
-    session->registered = fleet;
+    } else {
+        session->registered = fleet;
 
-    if (fleet) {
-        session->nsessions = fleet;
+        if (session->joined_at >= sent) {
+            session->registered = ngx_max(session->registered,
+                                          session->joined);
+        }
+
+        session->nsessions = session->registered;
     }
 
     ngx_http_dsem_lease_renew(&session->lease, sent, longest,

@@ -44,16 +44,21 @@ is $between->ask('api', 1), 'recovering', 'one in between replaces no other';
 $scripts->pass(5000, $between, @old);
 is $between->ask('api', 1), 'granted', 'one lease at most';
 
-# the same where it is alone between two losses of all state
+# the same where new ones are alone between two losses of all state
 $scripts->redis->cmd('FLUSHALL');
-my $alone = $scripts->session('alone')->enter(gen => 99, told => 0);
-is $alone->beat->{live}, 0, 'number unknown';
+my @alone = map { $scripts->session("alone$_") } 1, 2;
+$alone[0]->enter(gen => 99, told => 0);
+$alone[0]->listen;
+$alone[1]->enter(gen => 99, told => 0);
+is $_->beat->{live}, -2, 'two have come, the number is unknown' for @alone;
+is_deeply [ grep { /^sessions/ } $alone[0]->all_messages ], [],
+    'and the one is not told of the other';
 $scripts->redis->cmd('FLUSHALL');
-$alone->enter;
-is $alone->ask('api', 1), 'recovering', 'one alone replaces no other';
+$_->enter for @alone;
+is $alone[0]->ask('api', 1), 'recovering', 'they replace no other';
 @old = map { old($_, 3) } qw/one two three/;
-is $alone->ask('api', 1), 'granted', 'ends with the others';
-is $alone->beat->{live}, 4, 'number includes them';
+is $alone[0]->ask('api', 1), 'granted', 'ends with the others';
+is $alone[0]->beat->{live}, 5, 'number includes them';
 
 # a third loss, and one after which the census does not know who was counted
 for my $lost ('state', 'census') {

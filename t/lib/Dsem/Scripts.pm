@@ -237,9 +237,8 @@ sub hello {
         $arg{longest} // $self->{lease}, $arg{clock} // 0);
     @$reply{qw/gen live recovery known unknown process term longest clock/}
         = @rest;
-    @$self{qw/gen told term/} = @$reply{qw/gen live term/}
-        if $reply->{status} eq 'ok';
-    return $reply;
+    @$self{qw/gen term/} = @$reply{qw/gen term/} if $reply->{status} eq 'ok';
+    return $self->_told($reply);
 }
 
 # tickets: [ticket, weight, place, epoch of the acquire, cost, key] ...
@@ -280,7 +279,13 @@ sub beat {
         $self->{lease}, $idle // '');
     @$reply{qw/live removed recovery published moved wanted silent longest
         clock term/} = @rest;
-    $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
+    return $self->_told($reply);
+}
+
+# A negative number is not that of all.
+sub _told {
+    my ($self, $reply) = @_;
+    $self->{told} = $reply->{live} < 0 ? 0 : $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }
 

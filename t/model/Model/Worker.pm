@@ -246,7 +246,7 @@ sub hello_reply {
         || $self->{entered} && !$lost && !$registered || $lost && !$recovery);
     $self->{entered} = 1;
     @$self{qw/gen term/} = ($gen, $term);
-    $self->renew($command, $told, $recovery, $longest, $clock);
+    $self->renew($command, max($told, 0), $recovery, $longest, $clock);
     $self->{new_state} = $recovery && !$counted;
     $self->{own_fence} = $self->{fence}
         if !$self->{new_state} || $self->broken('declared');
