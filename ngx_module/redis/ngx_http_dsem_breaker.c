@@ -75,6 +75,17 @@ ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker)
 }
 
 
+/* it begins when the pause, in ms, is over */
+
+void
+ngx_http_dsem_breaker_paused(ngx_http_dsem_breaker_t *breaker,
+    ngx_msec_t pause)
+{
+    ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
+                               pause + breaker->settings->connect_timeout);
+}
+
+
 void
 ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker)
 {

@@ -73,6 +73,8 @@ void ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
     ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_t *peer,
     void (*handler)(void *data), void *data);
 void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
+void ngx_http_dsem_breaker_paused(ngx_http_dsem_breaker_t *breaker,
+    ngx_msec_t pause);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 
 void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,

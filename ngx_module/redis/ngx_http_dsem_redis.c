@@ -305,28 +305,29 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 
 
 /*
- * Begins anew without a fault of Redis; comes back as "down".  However often
- * that happens, Redis is available: the pause leaves time to connect.
+ * Begins anew without a fault of Redis; comes back as "down".  Where Redis has
+ * accepted the session the pause, which is longer each time, is no time to
+ * connect: Redis is available.
  */
 
 void
 ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
     const char *reason)
 {
-    ngx_msec_t      longest;
-    ngx_msec_int_t  left;
+    ngx_uint_t      lost;
+    ngx_msec_int_t  pause;
 
     if (redis->state == NGX_HTTP_DSEM_REDIS_DOWN) {
         return;
     }
 
+    lost = redis->breaker.lost;
+
     ngx_http_dsem_redis_down(redis, reason);
 
-    longest = redis->settings.connect_timeout / 2;
-    left = redis->retry.timer.key - ngx_current_msec;
-
-    if (left > (ngx_msec_int_t) longest && !redis->breaker.open) {
-        ngx_http_dsem_deadline_restart(&redis->retry, longest);
+    if (!lost) {
+        pause = redis->retry.timer.key - ngx_current_msec;
+        ngx_http_dsem_breaker_paused(&redis->breaker, ngx_max(pause, 0));
     }
 }
 

@@ -2,13 +2,14 @@
 
 # A session that is removed by force again and again registers under another
 # name each time, and Redis is available all the while: the pauses before its
-# worker connects again are shorter than "dsem_redis_connect_timeout".
+# worker connects again, which become longer, are no time to connect.
 
 use lib 't/lib';
 use Dsem::Test;
 
-# after the fourth removal the pause was five sixths of a second
-my $REMOVALS = 7;
+# seconds; after the fourth removal each pause is five sixths of a second, but for
+# a quarter
+my ($REMOVALS, $PAUSES) = (7, 1.8);
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
@@ -29,6 +30,7 @@ EOF_CONF
 $redis->all_beat(2);
 
 my %removed;
+my $began = now;
 for (1 .. $REMOVALS) {
     my ($session) = of_removed();
     my $answer = $node->get("/dsem/sessions/$session", -method => 'DELETE',
@@ -41,6 +43,7 @@ for (1 .. $REMOVALS) {
     wait_for { of_removed() } 15, 'another name';
     wait_for { $removed->get('/dsem/health')->status == 200 } 15, 'accepted';
 }
+cmp_ok now - $began, '>', $PAUSES, 'with pauses';
 is scalar(keys %removed), $REMOVALS, 'another name each time';
 is scalar($removed->grep_log(qr/unavailable \(session removed\)/)), 0,
     'redis available';
