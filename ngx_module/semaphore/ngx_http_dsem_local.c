@@ -43,6 +43,7 @@
 static void ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_most(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_allowed(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
     uint64_t list);
@@ -200,12 +201,23 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
         return 0;
     }
 
-    share = ngx_http_dsem_local_share(
-                                  ngx_http_dsem_account_local_limit(account));
+    share = ngx_http_dsem_local_share(ngx_http_dsem_local_allowed(account));
 
     return ngx_http_dsem_shards_over(account->session)
            ? share
            : ngx_min(account->last_reported, share);
+}
+
+
+/* the limit; 0 in a pause, which an outage does not end */
+
+static ngx_int_t
+ngx_http_dsem_local_allowed(ngx_http_dsem_account_t *account)
+{
+    return ngx_http_dsem_limits_paused(&account->session->limits,
+                                       &account->node.str,
+                                       account->node.node.key)
+           ? 0 : ngx_http_dsem_account_local_limit(account);
 }
 
 
@@ -229,7 +241,7 @@ ngx_http_dsem_local_server(ngx_http_dsem_account_t *account)
 
     servers = account->servers;
     list = ngx_http_dsem_servers_usable(&account->node.str, servers);
-    limit = ngx_http_dsem_account_local_limit(account);
+    limit = ngx_http_dsem_local_allowed(account);
 
     if (account->disowned || account->last_reported == 0) {
         return (limit && account->held == 0)

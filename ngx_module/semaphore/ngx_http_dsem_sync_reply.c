@@ -63,6 +63,8 @@ static ngx_uint_t ngx_http_dsem_sync_reply_kept(ngx_http_dsem_sync_t *sync,
     int64_t *values);
 static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync,
     int64_t *values);
+static void ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync,
+    int64_t *values, ngx_int_t limit);
 static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync,
@@ -265,7 +267,6 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
     ngx_int_t                 limit, over;
     ngx_msec_t                recovery;
     ngx_http_dsem_account_t  *account;
-    ngx_http_dsem_literal_t  *literal;
 
     account = sync->account;
 
@@ -302,24 +303,48 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
         over = values[NGX_HTTP_DSEM_SYNC_OVER];
     }
 
-    literal = ngx_http_dsem_account_literal(account);
-
-    /* while Redis recovers not all configurations are registered again */
-
-    if (literal && recovery == 0) {
-        ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);
-
-    } else if (account->servers == NULL && recovery == 0) {
-        ngx_http_dsem_limits_seen_lower(&account->session->limits,
-                                  &account->node.str, account->node.node.key,
-                                  sync->limit, limit);
-    }
-
+    ngx_http_dsem_sync_reply_limit(sync, values, limit);
     ngx_http_dsem_sync_reply_over(sync, values, limit, over);
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
     /* the work of one call is bounded; Redis has left some of it */
     account->refresh |= (values[NGX_HTTP_DSEM_SYNC_MORE] != 0);
+}
+
+
+/* what is in force in an outage, too */
+
+static void
+ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync, int64_t *values,
+    ngx_int_t limit)
+{
+    uint32_t                  hash;
+    ngx_str_t                *name;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_literal_t  *literal;
+
+    account = sync->account;
+    limits = &account->session->limits;
+    name = &account->node.str;
+    hash = account->node.node.key;
+
+    /* while Redis recovers not all configurations are registered again */
+
+    if (values[NGX_HTTP_DSEM_SYNC_RECOVERY] == 0) {
+        literal = ngx_http_dsem_account_literal(account);
+
+        if (literal) {
+            ngx_http_dsem_limits_seen(limits, literal, limit);
+
+        } else if (account->servers == NULL) {
+            ngx_http_dsem_limits_seen_lower(limits, name, hash, sync->limit,
+                                            limit);
+        }
+    }
+
+    ngx_http_dsem_limits_seen_paused(limits, name, hash,
+                                     values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
 }
 
 

@@ -423,6 +423,32 @@ ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
 
 
 /*
+ * Whether a name is paused is remembered beside its lower limit, as one of 0 of
+ * another name: a request asks for its limit all the same.
+ */
+
+void
+ngx_http_dsem_limits_seen_paused(ngx_http_dsem_limits_t *limits,
+    ngx_str_t *name, uint32_t hash, ngx_uint_t paused)
+{
+    ngx_http_dsem_memo_set_lower(limits->memo, name, ~hash ^ limits->space, 1,
+                                 !paused);
+}
+
+
+/* as far as the node has seen it */
+
+ngx_uint_t
+ngx_http_dsem_limits_paused(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
+    uint32_t hash)
+{
+    return ngx_http_dsem_memo_lower(limits->memo, name, ~hash ^ limits->space,
+                                    1, 1)
+           == 0;
+}
+
+
+/*
  * A reply has shown the limit that was found, of "limit=auto", and the limit
  * in force, see above.  kept: the one found without a probe, which lowers it
  * for a moment.
