@@ -3,7 +3,8 @@
 -- commands of an older connection have no effect any more.
 --
 -- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
--- KEYS[4], its fair ZSET: only if tickets of this session may have keys
+-- KEYS[4], its fair ZSET, and KEYS[5], its HASH of dropped tickets: only if
+--   tickets of this session may have keys
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -205,8 +206,7 @@ local function declare(all)
         'limit:' .. name)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
-    local values = redis.pcall('HMGET', KEYS[2], '.', session,
-        'named:' .. session)
+    local values = redis.pcall('HMGET', KEYS[2], '.', session)
     local sem, fault = semaphore_new(KEYS[2], KEYS[3], session, values, view,
         is_pool)
     local marker = sem and queue_scores(sem, { MARKER })
@@ -226,7 +226,10 @@ local function declare(all)
     local account = sem.accounts[session]
     -- other parts of the account need them, too: they stay until the next sync
     local dropped = dropped_read(account and account.dropped)
-    local waiting = declare_tickets(sem, all, dropped, dropped_read(values[3]))
+    -- a key of another type has none
+    local named = KEYS[5] and redis.pcall('HGET', KEYS[5], session)
+    local waiting = declare_tickets(sem, all, dropped,
+        dropped_read(type(named) == 'string' and named))
     if is_pool then
         pool_state(sem, list_id, stated)
     end

@@ -154,15 +154,14 @@ local function read_fields(key)
 end
 
 -- The sessions that may have an account, the account of each as text, and
--- whether these are all. What is left of sessions that have ended is sorted out
--- by its caller.
+-- whether these are all. Other fields have no colon, or belong to no session
+-- that is live.
 local function list_accounts(key)
     local fields, all = read_fields(key)
     local sessions, accounts, count = {}, {}, 0
     for i = 1, #fields, 2 do
         local session, account = fields[i], fields[i + 1]
-        if #session <= LONGEST
-            and string.find(session, '^[%w._-]+:%d+:%x+$')
+        if #session <= LONGEST and string.find(session, ':', 1, true)
             and (#account <= LONGEST or #account <= LONGEST_OF_POOL
                 and string.find(account, ' @', 1, true))
         then

@@ -4,7 +4,8 @@
 -- queue, then grants, queues or rejects new tickets.
 --
 -- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
--- KEYS[4], its fair ZSET: only if tickets of this session may have keys
+-- KEYS[4], its fair ZSET, and KEYS[5], its HASH of dropped tickets: only if
+--   tickets of this session may have keys
 -- ARGV[1] session: string
 -- ARGV[2] nine integers: epoch; number of the command, echoed; generation that
 --   the session knows; limit by the worker's configuration, permits; flags;
@@ -514,7 +515,7 @@ for n, ask in ipairs(call.acquires) do
     end
 end
 if sem.fair then fairs.write(sem) end
-if next(call.dropped) then
+if KEYS[5] and next(call.dropped) then
 -- @include "include/fair_named.lua"
 end
 -- an account without permits has no idle ones

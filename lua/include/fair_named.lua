@@ -1,16 +1,54 @@
 -- This reply names dropped tickets. It may be lost, and they are declared then:
--- "named:<session>" keeps their numbers, as those that no reply has named, with
--- the epoch. Several replies may be on their way. The field stays when the
--- account is empty, until the session has ended.
+-- KEYS[5] keeps the numbers that the last replies to the session have named, as
+-- " !<epoch>;<ticket> <ticket> ...;<ticket> ...".
 
--- Bytes of them at most, the last ones: 32 numbers of 16 digits in each of 8
--- replies that may be on their way.
-local NAMED_BYTES = 4352
+-- Replies to an account that may be on their way: NGX_HTTP_DSEM_MAX_INFLIGHT of
+-- ngx_module/semaphore/ngx_http_dsem_dispatch.c. A lost one ends the epoch.
+local REPLIES = 8
+-- ms after the last one: two of the longest leases. A session that has not
+-- declared within a lease is removed, and its tickets are new ones then; a
+-- recovery may last another lease. Only an outage of Redis itself, in which no
+-- lease ends, may take longer.
+local NAMED_MS = 7200000
+-- Fields that one call reads; those of a small hash are all read.
+local STEP = 32
 
-local field = 'named:' .. call.session
-local _, of_epoch, list = dropped_read(redis.call('HGET', sem.key, field))
-if of_epoch ~= call.epoch then list = '' end
-for number in pairs(call.dropped) do list = list .. ' ' .. number end
-sem.set[#sem.set + 1] = field
-sem.set[#sem.set + 1] = string.format(' !%.0f%s', call.epoch,
-    string.match(string.sub(list, -NAMED_BYTES), ' .*'))
+-- Deletes fields of sessions that have ended, in steps, while there are more
+-- than two for each registered session. "scan" has the cursor of the next step;
+-- it is added to what is set.
+local function named_trim(key, view, set)
+    if redis.call('HLEN', key) <= 2 * view.sessions then return end
+    local page = redis.call('HSCAN', key, redis.call('HGET', key, 'scan')
+        or '0', 'COUNT', STEP)
+    local sessions, gone = {}, {}
+    for i = 1, #page[2], 2 do sessions[#sessions + 1] = page[2][i] end
+    if sessions[1] then
+        local entries = redis.call('HMGET', view.key, unpack(sessions))
+        for i, entry in ipairs(entries) do
+            if not entry or string.find(entry, '^bye ') then
+                gone[#gone + 1] = sessions[i]
+            end
+        end
+    end
+    if gone[1] then redis.call('HDEL', key, unpack(gone)) end
+    set[#set + 1], set[#set + 2] = 'scan', page[1]
+end
+
+local function named_add(key, view)
+    local text = redis.pcall('HGET', key, call.session)
+    -- a key of another type is left as it is
+    if type(text) == 'table' then return end
+    local _, epoch, list = dropped_read(text)
+    local numbers = {}
+    for number in pairs(call.dropped) do numbers[#numbers + 1] = number end
+    list = (epoch == call.epoch and list or '') .. ';'
+        .. table.concat(numbers, ' ')
+    local _, replies = string.gsub(list, ';', '')
+    if replies > REPLIES then list = string.match(list, '^;[^;]*(.*)') end
+    local set = { call.session, string.format(' !%.0f%s', call.epoch, list) }
+    named_trim(key, view, set)
+    redis.call('HSET', key, unpack(set))
+    redis.call('PEXPIRE', key, NAMED_MS)
+end
+
+named_add(KEYS[5], view)

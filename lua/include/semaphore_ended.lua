@@ -25,8 +25,6 @@ local function semaphore_drop(sem, view, sessions)
     view_load(view, sessions)
     for i, session in ipairs(sessions) do
         local account, entry = sem.accounts[session], view.entries[session]
-        -- see fair_named.lua
-        if not entry then sem.gone[#sem.gone + 1] = 'named:' .. session end
         if account and (not entry or account.epoch < entry.declared) then
             if not entry then view.reclaimed = view.reclaimed + account.held end
             if not semaphore_void(sem, view, session, account) then
@@ -48,13 +46,8 @@ local function semaphore_scan(sem, view)
     local page = redis.call('HSCAN', sem.key, cursor, 'COUNT', 50)
     local sessions = {}
     for i = 1, #page[2], 2 do
-        -- of "named:0:1f", an account, too
         local field = page[2][i]
-        local session = string.find(field, SESSION) and field
-            or string.match(field, '^named:(.*)')
-        if session and string.find(session, SESSION) then
-            sessions[#sessions + 1] = session
-        end
+        if string.find(field, SESSION) then sessions[#sessions + 1] = field end
     end
     -- of a small hash a page is all of it; one step is for a list of tickets
     view.steps = math.max(view.steps - #sessions, 1)

@@ -157,8 +157,8 @@ ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
  * Writes the keys of a name, one behind the other.
  *
  * parts   a letter for each: "s" the hash of a semaphore, "q" its queue, "f"
- *         the tags of its fair queue, "a" what "limit=auto" has seen, "c" the
- *         channel of a session
+ *         the tags of its fair queue, "n" the dropped tickets that replies have
+ *         named, "a" what "limit=auto" has seen, "c" the channel of a session
  * name    of the semaphore or session
  * key     result, as many as parts
  * p       where they are written, ngx_http_dsem_key_len() bytes for each

@@ -126,7 +126,7 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
 static ngx_int_t
 ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 {
-    ngx_str_t                 keys[3];
+    ngx_str_t                 keys[4];
     ngx_uint_t                i, nkeys, nargs;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
@@ -143,6 +143,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
     if (account->fair) {
         keys[nkeys++] = account->fair->key;
+        keys[nkeys++] = account->fair->drops_key;
         nargs++;
     }
 

@@ -40,7 +40,7 @@
 /* accounts of a session without a ticket that a poll compares: 20 a second */
 #define NGX_HTTP_DSEM_POLL_CHECKS     16
 
-/* unanswered syncs of one account */
+/* unanswered syncs of one account; lua/include/fair_named.lua has it, too */
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
 

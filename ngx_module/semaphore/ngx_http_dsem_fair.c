@@ -89,14 +89,16 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
     ngx_http_dsem_fair_t  *fair;
 
     fair = ngx_calloc(sizeof(ngx_http_dsem_fair_t)
-                      + ngx_http_dsem_key_len(keys, name), ngx_cycle->log);
+                      + 2 * ngx_http_dsem_key_len(keys, name),
+                      ngx_cycle->log);
     if (fair == NULL) {
         return NULL;
     }
 
     p = (u_char *) fair + sizeof(ngx_http_dsem_fair_t);
 
-    (void) ngx_http_dsem_key_parts(keys, "f", name, &fair->key, p);
+    p = ngx_http_dsem_key_parts(keys, "f", name, &fair->key, p);
+    (void) ngx_http_dsem_key_parts(keys, "n", name, &fair->drops_key, p);
 
     ngx_rbtree_init(&fair->keys, &fair->sentinel,
                     ngx_str_rbtree_insert_value);

@@ -59,6 +59,7 @@ typedef struct {
 /* of an account some of whose requests have a key */
 typedef struct {
     ngx_str_t                  key;        /* of the tags in Redis */
+    ngx_str_t                  drops_key;  /* of dropped tickets */
     ngx_rbtree_t               keys;
     ngx_rbtree_node_t          sentinel;
     ngx_uint_t                 nkeys;

@@ -263,7 +263,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
     u_char                   *texts;
     int64_t                   values[NGX_HTTP_DSEM_SYNC_NSENT];
-    ngx_str_t                 keys[3], list, releases;
+    ngx_str_t                 keys[4], list, releases;
     ngx_uint_t                nkeys, nargs;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
@@ -286,6 +286,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 
     if (account->fair) {
         keys[nkeys++] = account->fair->key;
+        keys[nkeys++] = account->fair->drops_key;
     }
 
     texts = NULL;

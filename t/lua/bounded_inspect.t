@@ -60,14 +60,16 @@ $redis->cmd('HSET', $state->semaphore_key('others'), scan => '1 0', recall =>
 $reply = inspect('others', [ 'others' ], 16);
 is accounts($reply), 16, 'others in a page: as many accounts';
 
-# with the dropped tickets of all these sessions, and one whose name begins so
-my @named = (@crowd[0 .. 14], 'named:0:1f');
-$one->ask('drops', 1);
-$redis->cmd('HSET', $state->key, 'named:0:1f', "1 1 5000 $ends -");
-$redis->cmd('HSET', $state->semaphore_key('drops'), map {
-    ($_ => '1 3 1 1', "named:$_" => ' !1 2 3') } @named);
-$reply = inspect('drops', [ 'drops' ], 17);
-is partial($reply), '17 0 0', 'dropped tickets: no accounts';
+# sessions whose tickets a full queue has dropped
+my @some = map { $scripts->session("d$_" . 'x' x 60)->enter } 1 .. 39;
+my @drops = ('drops', 2, limit => 40, queue => 40, key => 'noisy');
+$_->ask('drops', 1, limit => 40) for $one, @some;
+$_->ask(@drops) for $one, @some;
+$one->ask('drops', 2 + $_, @drops[2 .. 5], cost => 1, key => "k$_") for 1 .. 39;
+is scalar(map { @{ $_->sync('drops', limit => 40, fair => 1)->{dropped} } } @some),
+    39, 'drops: named to each';
+$reply = inspect('drops', [ 'drops' ], 60);
+is partial($reply), '40 0 0', 'drops: all accounts';
 
 # lists of the same servers, as if each node missed another one, and of others
 pool('alike', 16, map { my $out = $_; [ grep { $_ != $out } 1 .. 64 ] } 1 .. 32);

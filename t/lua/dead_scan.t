@@ -28,12 +28,4 @@ for my $how (qw(order sync)) {
     is $scripts->queue($how), 0, "$how: no dead ticket left";
 }
 
-# that of a node whose name begins another field of the hash
-$one->ask('name', 1, limit => 9);
-$state->set_account('name', 'named:0:1f', 1, 1, 0);
-$state->set_figure('name', held => 2);
-$state->set_figure('name', seen => $scripts->meta('ended') + 1);
-$one->sync_all('name', 200, limit => 9);
-is $state->held('name'), 1, 'a node with the name of a field';
-
 $scripts->done;

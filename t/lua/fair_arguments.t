@@ -15,7 +15,7 @@ $one->ask('api', $_, key => 'a') for 1 .. 3;
 # api: something waits; web: nothing does
 sub keys_of {
     my ($script, $name) = @_;
-    return [ $scripts->keys_of($script, $name), $state->fair_key($name) ];
+    return [ $scripts->keys_of($script, $name), $state->fair_keys($name) ];
 }
 
 my %words = (

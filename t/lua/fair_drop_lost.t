@@ -63,6 +63,19 @@ is declared('api', $two, tickets => [$again]), $again->[2],
     'acquired again: keeps its place';
 $two->declared;
 
+# another one is dropped in that epoch, and this one has left the queue: what was
+# named in an older epoch is void
+ask_many($two, 'api', 9, 4);
+$one->ask('api', 102, queue => $state->waiting('api'), cost => 1, key => 'third');
+is named_by('api'), 4, 'another dropped in the next epoch';
+$scripts->redis->cmd('ZREM', $state->queue_key('api'),
+    $two->name . ' ' . $two->epoch . ' 2 1 noisy');
+$two->hello;
+$again->[3] = $two->epoch - 1;
+is declared('api', $two, tickets => [$again]), $again->[2],
+    'another dropped: keeps its place';
+$two->declared;
+
 # the only ticket of a session: it has no account then
 $one->ask('single', 99, key => 'x');
 ask_many($three, 'single', 2, 1);
@@ -101,7 +114,8 @@ is named_by('replies'), 3, 'first reply';
 $one->ask('replies', 101, queue => 3, key => 'other');
 is named_by('replies'), 2, 'second reply';
 $two->hello;
-is declared('replies', $two, tickets => [ $waits[2] ]), 0, 'without key';
+is declared('replies', $two, fair => 1, tickets => [ $waits[2] ]), 0,
+    'without key';
 is declared('replies', $two, more => 1, tickets => [ @waits[0, 1] ]),
     "$waits[0][2] 0", 'of both replies';
 $two->declared;
@@ -138,12 +152,37 @@ is declared('grant', $two, held => 1, tickets => \@waits), $waits[0][2],
     'granted: keeps its place';
 $two->declared;
 
-# what is kept goes with the session
-my %field = map { $_ => 1 } grep { /^named:/ }
-    @{ $scripts->redis->cmd('HKEYS', $state->semaphore_key('api')) };
-is_deeply [ keys %field ], [ 'named:' . $two->name ], 'kept for the session';
-$two->bye;
-$one->sync('api', fair => 1);
-is_deeply [ grep { /^named:/ }
-    @{ $scripts->redis->cmd('HKEYS', $state->semaphore_key('api')) } ], [],
-    'gone with the session';
+# of more replies than may be on their way the last ones
+@numbers = map { 3_000_000_000_000_000 + $_ } 1 .. 40;
+$one->ask('long', 99, key => 'x');
+ask_many($two, 'long', 40, @numbers);
+@waits = waits('long', $two, @numbers);
+for my $reply (1 .. 20) {
+    $one->ask('long', 100 + $reply, queue => 40, key => "k$reply", cost => 1);
+    named_by('long');
+}
+cmp_ok length $scripts->redis->cmd('HGET', $state->named_key('long'), $two->name),
+    '<=', 8 * 17 + 9, 'eight numbers';
+$two->hello;
+$two->declare('long', tickets => [ @waits[20 .. 27] ]);
+is $state->waiting('long'), 20, 'of the last eight replies: none queued again';
+$two->declared;
+
+# the key goes by itself, later than sessions and tickets
+my $ttl = $scripts->redis->cmd('PTTL', $state->named_key('long'));
+cmp_ok $ttl, '>', 3_600_000, 'kept longer than any lease';
+cmp_ok $ttl, '<=', 7_200_000, 'but not for ever';
+
+# a key of another type is no loss of state
+$scripts->redis->cmd('DEL', $state->named_key('type'));
+$scripts->redis->cmd('SET', $state->named_key('type'), 'x');
+$one->ask('type', 99, key => 'x');
+ask_many($two, 'type', 2, 1, 2);
+@waits = waits('type', $two, 1, 2);
+$one->ask('type', 100, queue => 2, key => 'quiet');
+is named_by('type'), 2, 'another type: named';
+$two->hello;
+is declared('type', $two, tickets => \@waits), "$waits[0][2] $waits[1][2]",
+    'another type: declared';
+
+$scripts->done;

@@ -137,7 +137,7 @@ sub declare {
 sub sync {
     my ($self, $session, $name, %arg) = @_;
     my @lists = map { $arg{$_} // [] } qw(cancel acquire check);
-    my @fair = $arg{fair} ? $self->key('f', $name) : ();
+    my @fair = $arg{fair} ? map { $self->key($_, $name) } qw(f n) : ();
     return $self->evalsha('sync', [ $self->sync_keys($name), @fair ],
         $self->sync_argv($session, $name,
             [ @arg{qw(limit flags)}, $arg{release} // 0 ], @lists,

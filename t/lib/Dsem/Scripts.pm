@@ -181,7 +181,7 @@ sub call {
     @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
     @head = join ' ', @head, splice @argv, 0, 4 if $script eq 'adjust';
     my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
-    push @keys, $scripts->state->fair_key($name) if $self->{fair};
+    push @keys, $scripts->state->fair_keys($name) if $self->{fair};
     my $raw = $scripts->run($script, \@keys,
         $self->{name}, @head, @argv);
     my ($session, $epoch, $echo, $status, @rest) = @$raw;

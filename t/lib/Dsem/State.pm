@@ -12,7 +12,7 @@ package Dsem::State;
 # It is one shard; the only one, unless the Redis is a Cluster.
 #
 # Keys: semaphore_key, queue_key, semaphore_keys($name) (both), fair_key,
-#   auto_key, shard_keys (name => key), census_key, idle_key,
+#   named_key, fair_keys($name) (both), auto_key, shard_keys (name => key), census_key, idle_key,
 #   keys_of($script, @names) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
@@ -120,8 +120,10 @@ sub key {
 sub semaphore_key { "$_[0]{prefix}:s:$_[1]" }
 sub queue_key { "$_[0]{prefix}:q:$_[1]" }
 sub fair_key { "$_[0]{prefix}:f:$_[1]" }
+sub named_key { "$_[0]{prefix}:n:$_[1]" }
 sub auto_key { "$_[0]{prefix}:a:$_[1]" }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
+sub fair_keys { ($_[0]->fair_key($_[1]), $_[0]->named_key($_[1])) }
 sub census_key { $_[0]->key('census') }
 sub idle_key { $_[0]->key('idle') }
 sub channel { $_[0]->key('c', $_[1]) }

@@ -44,7 +44,7 @@ sub new {
     $self->{client} = Model::Client->new($redis->unix);
     my $state = $scripts->state;
     $self->{keys} = [ $state->key, $state->semaphore_keys(SEMAPHORE),
-        $self->{fair} ? $state->fair_key(SEMAPHORE) : () ];
+        $self->{fair} ? $state->fair_keys(SEMAPHORE) : () ];
     $self->{sha} = $redis->cmd('SCRIPT', 'LOAD', $scripts->source('sync'));
     $self->{worker} = [ map { {
         session => $_, tickets => {}, keys => {}, mean => 0, asks => [],

@@ -106,7 +106,7 @@ sub keys_of {
     return map { PREFIX . $_ } '', ':sessions', ':census'
         if $script =~ /^(?:hello|declared|bye)$/;
     return map { PREFIX . $_ } '', map({ ":$_:" . NAME } 's', 'q',
-        $self->{fair} && $script ne 'order' ? 'f' : ());
+        $self->{fair} && $script ne 'order' ? ('f', 'n') : ());
 }
 
 sub script {

@@ -259,7 +259,7 @@ sub execute {
         && grep({ !$_->[0] } @{ $command->{payload}{ask} })
         && defined $self->state->cmd('ZSCORE', $self->state->fair_key($name),
             '.');
-    push @keys, $self->state->fair_key($name)
+    push @keys, $self->state->fair_keys($name)
         if $worker->{fair} && $script =~ /^(sync|declare)$/;
     $self->{redis}->also(map { $self->looks($_) } @changed);
     $command->{order} = ++$self->{commands};
@@ -983,7 +983,7 @@ sub key_lost {
     my $name = pick(@{ $self->{names} });
     my $key = pick(values_of(%shard), $self->state->queue_key($name),
         $self->state->census_key,
-        $self->{fair} ? $self->state->fair_key($name) : ());
+        $self->{fair} ? $self->state->fair_keys($name) : ());
     my $state = grep { $_ eq $key } values %shard;
     return if $state && grep { !$_->{gen} } @{ $self->{workers} };
     $self->note("$key is lost");
