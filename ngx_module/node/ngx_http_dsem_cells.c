@@ -8,8 +8,9 @@
  * it.  A cell whose owner is not in the list of processes any more is free.
  *
  * Where no cell is left the names of a process share one: that of the other
- * names.  In a process without a number all names share one that no other
- * process reads.
+ * names.  In a process without a number each name has one in memory of its own,
+ * which no other process reads; when the process has its number their figures
+ * move to cells of the node.
  *
  * Called by: counters.
  */
@@ -33,6 +34,10 @@
     ((ngx_atomic_uint_t) 1 << (NGX_PTR_SIZE * 8 - 1))
 
 
+/* the owner of a cell in memory of its own: no process has this number */
+#define NGX_HTTP_DSEM_CELLS_ALONE   NGX_HTTP_DSEM_CELLS_FILLING
+
+
 /* this process */
 typedef struct {
     ngx_http_dsem_cells_t        *cells;
@@ -41,12 +46,14 @@ typedef struct {
 
     ngx_http_dsem_cell_t         *shared;
     ngx_http_dsem_cell_t          none;      /* read by no process */
+    ngx_uint_t                    nalone;    /* cells in memory of their own */
 
     ngx_http_dsem_cell_t         *spare[NGX_HTTP_DSEM_CELLS_SPARE];
     ngx_uint_t                    nspare;
 } ngx_http_dsem_cells_process_t;
 
 
+static ngx_http_dsem_cell_t *ngx_http_dsem_cell_alone(void);
 static ngx_http_dsem_cell_t *ngx_http_dsem_cell_claim(void);
 static void ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell);
 
@@ -73,7 +80,7 @@ ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells, ngx_uint_t ncells)
 }
 
 
-/* this process, which has its number, has none yet */
+/* this process, which has its number if there was room for it, has none yet */
 
 void
 ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
@@ -94,6 +101,20 @@ ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
     if (process->number) {
         process->shared = ngx_http_dsem_cell_take();
     }
+}
+
+
+/* this process has got its number; its names move by and by */
+
+void
+ngx_http_dsem_cells_number(void)
+{
+    ngx_http_dsem_cells_process_t  *process;
+
+    process = &ngx_http_dsem_cells_process;
+
+    process->number = ngx_http_dsem_process_number();
+    process->shared = ngx_http_dsem_cell_take();
 }
 
 
@@ -126,9 +147,61 @@ ngx_http_dsem_cell_take(void)
         return process->spare[--process->nspare];
     }
 
-    cell = process->number ? ngx_http_dsem_cell_claim() : NULL;
+    cell = process->number ? ngx_http_dsem_cell_claim()
+                           : ngx_http_dsem_cell_alone();
 
     return cell ? cell : process->shared;
+}
+
+
+/* NULL: no memory */
+
+static ngx_http_dsem_cell_t *
+ngx_http_dsem_cell_alone(void)
+{
+    ngx_http_dsem_cell_t  *cell;
+
+    cell = ngx_calloc(sizeof(ngx_http_dsem_cell_t), ngx_cycle->log);
+
+    if (cell) {
+        cell->owner = NGX_HTTP_DSEM_CELLS_ALONE;
+        ngx_http_dsem_cells_process.nalone++;
+    }
+
+    return cell;
+}
+
+
+/*
+ * The cell for what is in this one: another, if this one was taken before the
+ * process had its number.
+ */
+
+ngx_http_dsem_cell_t *
+ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
+{
+    ngx_http_dsem_cell_t           *to;
+    ngx_http_dsem_cells_process_t  *process;
+
+    process = &ngx_http_dsem_cells_process;
+
+    if (process->nalone == 0
+        || process->number == 0
+        || cell->owner != NGX_HTTP_DSEM_CELLS_ALONE)
+    {
+        return cell;
+    }
+
+    to = ngx_http_dsem_cell_take();
+
+    to->in_use += cell->in_use;
+    to->idle += cell->idle;
+    to->waiting += cell->waiting;
+    to->oldest = cell->oldest;
+
+    ngx_http_dsem_cell_free(cell);
+
+    return to;
 }
 
 
@@ -204,7 +277,13 @@ ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
 
     process = &ngx_http_dsem_cells_process;
 
-    if (cell == process->shared) {
+    if (ngx_http_dsem_cell_shared(cell)) {
+        return;
+    }
+
+    if (cell->owner == NGX_HTTP_DSEM_CELLS_ALONE) {
+        process->nalone--;
+        ngx_free(cell);
         return;
     }
 
@@ -224,7 +303,8 @@ ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
 ngx_uint_t
 ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell)
 {
-    return cell == ngx_http_dsem_cells_process.shared;
+    return cell == ngx_http_dsem_cells_process.shared
+           || cell == &ngx_http_dsem_cells_process.none;
 }
 
 

@@ -457,14 +457,23 @@ ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
 
 /*
  * Every second or so: a row that is counted in keeps its name.  Names that have
- * none ask for one in turns: a search of all of them would take long.
+ * none ask for one in turns: a search of all of them would take long.  A name
+ * that was opened before this process had its number gets a cell of the node.
  */
 
 void
 ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted)
 {
-    ngx_atomic_uint_t     now;
-    ngx_http_dsem_row_t  *row;
+    ngx_atomic_uint_t      now;
+    ngx_http_dsem_row_t   *row;
+    ngx_http_dsem_cell_t  *cell;
+
+    cell = ngx_http_dsem_cell_move(counted->cell);
+
+    if (cell != counted->cell) {
+        counted->cell = cell;
+        (void) ngx_http_dsem_counters_find(counted);
+    }
 
     now = ngx_http_dsem_rows_time();
 
@@ -509,6 +518,12 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
         ngx_http_dsem_counters_maintain(shared);
         ngx_http_dsem_processes_sweep();
         ngx_http_dsem_cells_sweep();
+    }
+
+    if (ngx_http_dsem_process_number() == 0
+        && ngx_http_dsem_process_retry() == NGX_OK)
+    {
+        ngx_http_dsem_cells_number();
     }
 
     ngx_add_timer(ev, NGX_HTTP_DSEM_COUNTERS_TURN);

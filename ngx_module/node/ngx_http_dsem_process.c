@@ -8,6 +8,9 @@
  * is one pid with the time of its start, and one that is not in the list any
  * more has ended.
  *
+ * A process for which the list has no room has no number, and tries again once
+ * a second: others of a storm of reloads end, and it may live for weeks.
+ *
  * There is no lock: a process that is stopped, or killed, at any point in here
  * delays no other.  One that has died is taken out by the number that it had,
  * so its place is freed once, and not that of its successor.
@@ -36,7 +39,7 @@ typedef struct {
     ngx_http_dsem_processes_t     single;    /* the list of a single process */
     ngx_http_dsem_process_t       process;   /* in it */
 
-    ngx_http_dsem_process_t      *own;       /* NULL: no room in the list */
+    ngx_http_dsem_process_t      *own;       /* NULL: no room in the list yet */
     ngx_atomic_uint_t             number;    /* 0: none */
 
     ngx_atomic_uint_t            *alive;     /* numbers, at the last refresh */
@@ -94,7 +97,7 @@ ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes)
 }
 
 
-/* where no place is left it has no number */
+/* where no place is left it has no number yet */
 
 static void
 ngx_http_dsem_process_register(ngx_http_dsem_process_self_t *self)
@@ -129,6 +132,17 @@ ngx_http_dsem_process_register(ngx_http_dsem_process_self_t *self)
 }
 
 
+/* the list had no room for this process; NGX_DECLINED: it still has none */
+
+ngx_int_t
+ngx_http_dsem_process_retry(void)
+{
+    ngx_http_dsem_process_register(&ngx_http_dsem_process_self);
+
+    return ngx_http_dsem_process_self.own ? NGX_OK : NGX_DECLINED;
+}
+
+
 /* the process ends; what bears its number is free from then on */
 
 void
@@ -154,7 +168,7 @@ ngx_http_dsem_process_leave(void)
 }
 
 
-/* of this process; 0: the list has no room for it */
+/* of this process; 0: the list has no room for it yet */
 
 ngx_atomic_uint_t
 ngx_http_dsem_process_number(void)

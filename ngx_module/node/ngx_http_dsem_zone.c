@@ -222,8 +222,8 @@ ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone)
 
 /*
  * This process has this session, in a shard; called again with each reply to
- * it.  In a full zone it has no entry: then only the end of its lease releases
- * its permits.
+ * it.  In a full zone it has no entry, until there is room at a later reply:
+ * until then only the end of its lease releases its permits.
  */
 
 void
