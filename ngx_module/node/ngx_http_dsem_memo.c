@@ -11,7 +11,8 @@
  * Limits that were found, and those in the log, are of names of the
  * configuration: the hash is enough for these.  Lower limits are also those of
  * names that clients choose, with the hash of another one if they want to:
- * their places have the name itself.
+ * their places have the name itself.  Some of these names never come back: a
+ * place that no reply has shown for a while gives way to another name.
  *
  * Places of limits that were found are claimed, and never given back: reloads
  * that change names use them up, and of a name without a place each worker has
@@ -36,6 +37,9 @@
 /* names with a lower limit in force, an operator's order for example */
 #define NGX_HTTP_DSEM_MEMO_LOWER   64
 
+/* ms without a reply of its name; then a place is for another one */
+#define NGX_HTTP_DSEM_MEMO_KEEP    60000
+
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_MEMO_LOGGED  64
 
@@ -48,6 +52,8 @@
 
 typedef struct {
     ngx_atomic_t                 limit;        /* plus 1; 0: free, or ended */
+    ngx_atomic_t                 shown;        /* monotonic ms, of the last
+                                                  reply with it */
     uint32_t                     hash;         /* of the name, in its space */
     uint32_t                     len;          /* 0: never used */
     u_char                       name[NGX_HTTP_DSEM_MAX_NAME];
@@ -65,6 +71,8 @@ struct ngx_http_dsem_memo_s {
 
 static ngx_uint_t ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower,
     ngx_str_t *name, uint32_t hash);
+static ngx_uint_t ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
+    ngx_http_dsem_memo_lower_t *best);
 static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower,
     ngx_str_t *name, uint32_t hash, ngx_int_t limit);
 
@@ -156,6 +164,10 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
  * that this request asked for less than others: what others asked for is not in
  * force.
  *
+ * Where no place is free it is that of the name whose last reply is the oldest,
+ * but not of one in use: names that clients choose, for each of which requests
+ * ask for different limits, would take that of a name with an order.
+ *
  * If two workers take or change a place at the same time one may do so in vain:
  * the next reply to a worker corrects it.
  */
@@ -178,7 +190,7 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         lower = &memo->lower[i];
         before = lower->limit;
 
-        if (before == 0 && place == NULL) {
+        if (limit < own && ngx_http_dsem_memo_better(lower, place)) {
             place = lower;
         }
 
@@ -192,13 +204,17 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         {
             value = (limit == own) ? 0 : limit + 1;
 
+            if (value) {
+                lower->shown = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+            }
+
             /* unless it has become the place of another name */
             (void) ngx_atomic_cmp_set(&lower->limit, before, value);
             return;
         }
     }
 
-    if (limit < own && place) {
+    if (place) {
         ngx_http_dsem_memo_take(place, name, hash, limit);
     }
 }
@@ -218,14 +234,47 @@ ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
 }
 
 
+/* for another name: a free one, or the one whose last reply is the oldest */
+
+static ngx_uint_t
+ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
+    ngx_http_dsem_memo_lower_t *best)
+{
+    if (lower->limit == NGX_HTTP_DSEM_MEMO_TAKEN) {
+        return 0;
+    }
+
+    if (best == NULL || lower->limit == 0) {
+        return best == NULL || best->limit != 0;
+    }
+
+    return best->limit != 0
+           && (ngx_atomic_int_t) (lower->shown - best->shown) < 0;
+}
+
+
+/* another process may be ahead, by the time of its reply, too */
+
 static void
 ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
     uint32_t hash, ngx_int_t limit)
 {
-    if (!ngx_atomic_cmp_set(&lower->limit, 0, NGX_HTTP_DSEM_MEMO_TAKEN)) {
+    ngx_atomic_uint_t  now, before;
+
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    before = lower->limit;
+
+    if (before == NGX_HTTP_DSEM_MEMO_TAKEN
+        || (before
+            && (ngx_atomic_int_t) (now - lower->shown)
+               < NGX_HTTP_DSEM_MEMO_KEEP)
+        || !ngx_atomic_cmp_set(&lower->limit, before,
+                               NGX_HTTP_DSEM_MEMO_TAKEN))
+    {
         return;
     }
 
+    lower->shown = now;
     lower->hash = hash;
     lower->len = ngx_min(name->len, NGX_HTTP_DSEM_MAX_NAME);
     ngx_memcpy(lower->name, name->data, lower->len);
@@ -246,7 +295,7 @@ ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
     uint32_t hash, ngx_int_t own, ngx_int_t seen)
 {
     ngx_int_t                    limit;
-    ngx_uint_t                   i;
+    ngx_uint_t                   i, same;
     ngx_atomic_uint_t            before;
     ngx_http_dsem_memo_lower_t  *lower;
 
@@ -256,15 +305,22 @@ ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
 
     for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
-        before = lower->limit;
+
+        /* the limit is that of the name if neither has changed meanwhile */
+
+        do {
+            before = lower->limit;
+            same = ngx_http_dsem_memo_is(lower, name, hash);
+
+            ngx_memory_barrier();
+
+        } while (lower->limit != before);
 
         if (before == 0 && lower->len == 0) {
             break;
         }
 
-        if (before != NGX_HTTP_DSEM_MEMO_TAKEN
-            && ngx_http_dsem_memo_is(lower, name, hash))
-        {
+        if (before != NGX_HTTP_DSEM_MEMO_TAKEN && same) {
             limit = (ngx_int_t) before - 1;
             return (limit == -1) ? own : ngx_min(own, limit);
         }
