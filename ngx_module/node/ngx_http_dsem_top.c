@@ -65,7 +65,8 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own);
-static ngx_uint_t ngx_http_dsem_top_stale(ngx_http_dsem_top_block_t *block);
+static ngx_uint_t ngx_http_dsem_top_stale(ngx_atomic_uint_t written,
+    ngx_atomic_uint_t now);
 static ngx_int_t ngx_http_dsem_top_copy(ngx_http_dsem_top_block_t *block,
     ngx_http_dsem_top_block_t *copy);
 static ngx_int_t ngx_http_dsem_top_add(ngx_pool_t *pool,
@@ -179,15 +180,16 @@ ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own)
 
     shared = ngx_http_dsem_tops.shared;
 
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+
     own->block = NULL;
 
     for (i = 0; i < ngx_http_dsem_tops.n; i++) {
         block = &shared->blocks[i];
         written = block->written;
-        now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic() | 1;
 
-        if (ngx_http_dsem_top_stale(block)
-            && ngx_atomic_cmp_set(&block->written, written, now))
+        if (ngx_http_dsem_top_stale(written, now)
+            && ngx_atomic_cmp_set(&block->written, written, now | 1))
         {
             own->block = block;
             own->number = ngx_atomic_fetch_add(&shared->number, 1) + 1;
@@ -200,15 +202,13 @@ ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own)
 }
 
 
+/* it may have been written since now */
+
 static ngx_uint_t
-ngx_http_dsem_top_stale(ngx_http_dsem_top_block_t *block)
+ngx_http_dsem_top_stale(ngx_atomic_uint_t written, ngx_atomic_uint_t now)
 {
-    ngx_atomic_uint_t  written;
-
-    written = block->written;
-
     return written == 0
-           || (ngx_atomic_uint_t) ngx_http_dsem_monotonic() + 1 - written
+           || (ngx_atomic_int_t) (now + 1 - written)
               > NGX_HTTP_DSEM_TOPS_TIME;
 }
 
@@ -286,11 +286,13 @@ ngx_http_dsem_top_copy(ngx_http_dsem_top_block_t *block,
     ngx_http_dsem_top_block_t *copy)
 {
     ngx_uint_t         i;
-    ngx_atomic_uint_t  version;
+    ngx_atomic_uint_t  version, now;
 
     version = block->version;
 
-    if ((version & 1) || ngx_http_dsem_top_stale(block)) {
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+
+    if ((version & 1) || ngx_http_dsem_top_stale(block->written, now)) {
         return NGX_DECLINED;
     }
 
