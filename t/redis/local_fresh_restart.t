@@ -9,14 +9,14 @@ use Dsem::Test;
 
 my $LIMIT = 4;
 
-my $t = Dsem::Test->new(lease => 4);
+my $t = Dsem::Test->new(lease => 6);
 my $redis = $t->redis(args => [qw(--dbfilename dump.rdb)]);
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
-dsem_lease 4s;
+dsem_lease 6s;
 location / {
     dsem api limit=4 queue=20 timeout=20s;
     proxy_pass http://%%UPSTREAM%%;

@@ -9,7 +9,7 @@ use Dsem::Test;
 
 my ($LIMIT, $SHARE) = (4, 2);
 
-my $t = Dsem::Test->new(lease => 1);
+my $t = Dsem::Test->new(lease => 4);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my %proxy = map { $_ => $t->proxy($redis->address) } qw(a b);
@@ -17,7 +17,7 @@ my %proxy = map { $_ => $t->proxy($redis->address) } qw(a b);
 my %node = map { $_ => $t->node($_, <<'EOF_CONF', REDIS => $proxy{$_}->address) } qw(a b);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
-dsem_lease 1s;
+dsem_lease 4s;
 location / {
     dsem api limit=4 queue=20 timeout=20s;
     proxy_pass http://%%UPSTREAM%%;

@@ -7,7 +7,7 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new(lease => 4);
 my $redis = $t->redis;
 my $state = $t->state;
 my $up = $t->upstream;
@@ -15,7 +15,7 @@ my %proxy = map { $_ => $t->proxy($redis->address) } qw(a b);
 
 my %node = map { $_ => $t->node($_, <<'EOF_CONF', REDIS => $proxy{$_}->address) } qw(a b);
 worker_processes 1;
-dsem_lease 2s;
+dsem_lease 4s;
 location / {
     dsem api limit=1 queue=10 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
