@@ -5,8 +5,9 @@
  * Owns, in the zone, the limits that were found last, by name: a worker that
  * has not seen requests of a name for a while, or has just started, has that
  * of its siblings when Redis is unavailable or has lost it; the limits in force
- * that are lower than those asked for, for the same purpose; and the lower
- * limits of other nodes that the log has, as one worker logs for all.
+ * that are lower than those asked for, for the same purpose; and what the log
+ * has of lower limits of other nodes and of malformed orders, as one worker
+ * logs for all.
  *
  * Limits that were found, and those in the log, are of names of the
  * configuration: the hash is enough for these.  Lower limits are also those of
@@ -43,6 +44,10 @@
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_MEMO_LOGGED  64
 
+/* malformed orders that the log has; ms between two lines about others */
+#define NGX_HTTP_DSEM_MEMO_ORDERS      64
+#define NGX_HTTP_DSEM_MEMO_ORDERS_LOG  60000
+
 /* ms without a foreign message; the next one is logged again */
 #define NGX_HTTP_DSEM_MEMO_QUIET   60000
 
@@ -60,10 +65,20 @@ typedef struct {
 } ngx_http_dsem_memo_lower_t;
 
 
+/* changed by any worker */
+typedef struct {
+    ngx_atomic_t                 hash;         /* of the name; 0: free */
+    ngx_atomic_t                 line;         /* of the log, a checksum */
+} ngx_http_dsem_memo_order_t;
+
+
 struct ngx_http_dsem_memo_s {
     ngx_http_dsem_memo_limit_t   limits[NGX_HTTP_DSEM_MEMO_LIMITS];
     ngx_http_dsem_memo_lower_t   lower[NGX_HTTP_DSEM_MEMO_LOWER];
     ngx_atomic_t                 logged[NGX_HTTP_DSEM_MEMO_LOGGED];
+    ngx_http_dsem_memo_order_t   orders[NGX_HTTP_DSEM_MEMO_ORDERS];
+    ngx_atomic_t                 orders_last;  /* monotonic ms, the last that
+                                                  took the place of another */
     ngx_atomic_t                 foreign;      /* messages, so far */
     ngx_atomic_t                 foreign_last; /* monotonic ms, or 0 */
 };
@@ -155,6 +170,62 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
     if (memo) {
         memo->logged[hash % NGX_HTTP_DSEM_MEMO_LOGGED] = 0;
     }
+}
+
+
+/*
+ * A malformed order of a name; line: a checksum, never 0.  NGX_OK: this worker
+ * is to log it; NGX_DECLINED: the log has it; NGX_AGAIN: not now.  Where no
+ * place is left a name takes that of another one, which is logged again when it
+ * comes.  The node allows that once a minute: malformed orders of many names
+ * would fill the log.
+ */
+
+ngx_int_t
+ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
+    uint32_t line)
+{
+    ngx_uint_t                   i;
+    ngx_atomic_uint_t            now, before;
+    ngx_http_dsem_memo_order_t  *order;
+
+    if (memo == NULL) {
+        memo = &ngx_http_dsem_memo_alone;
+    }
+
+    hash = ngx_max(hash, 1);
+
+    for (i = 0; i < NGX_HTTP_DSEM_MEMO_ORDERS; i++) {
+        order = &memo->orders[i];
+
+        if (order->hash == 0) {
+            (void) ngx_atomic_cmp_set(&order->hash, 0, hash);
+        }
+
+        if (order->hash == hash) {
+            before = order->line;
+
+            return before != line
+                   && ngx_atomic_cmp_set(&order->line, before, line)
+                   ? NGX_OK : NGX_DECLINED;
+        }
+    }
+
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    before = memo->orders_last;
+
+    if ((before && now - before < NGX_HTTP_DSEM_MEMO_ORDERS_LOG)
+        || !ngx_atomic_cmp_set(&memo->orders_last, before, now))
+    {
+        return NGX_AGAIN;
+    }
+
+    order = &memo->orders[hash % NGX_HTTP_DSEM_MEMO_ORDERS];
+
+    order->line = line;
+    order->hash = hash;
+
+    return NGX_OK;
 }
 
 

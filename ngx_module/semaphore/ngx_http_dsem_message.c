@@ -27,7 +27,7 @@
 /* of a malformed order, bytes that Redis sends */
 #define NGX_HTTP_DSEM_MESSAGE_ORDER  64
 
-/* malformed orders that this worker has logged; ms between two log lines */
+/* malformed orders that the log has, of this worker; ms between two of them */
 #define NGX_HTTP_DSEM_MESSAGE_LOGGED  64
 #define NGX_HTTP_DSEM_MESSAGE_LOG     1000
 
@@ -311,8 +311,8 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
 
 /*
  * "<text>": an order that was written by hand has another form, and is
- * ignored.  The node logs each text once; the message comes with every sync,
- * and may be forged.
+ * ignored.  The node logs each change once, see memo; the message comes with
+ * every sync, and may be forged.
  */
 
 static void
@@ -321,6 +321,7 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
 {
     u_char                    *last, order[3 * NGX_HTTP_DSEM_MESSAGE_ORDER];
     uint32_t                   hash, line;
+    ngx_int_t                  rc;
     ngx_http_dsem_messages_t  *messages;
 
     if (text->len > NGX_HTTP_DSEM_MESSAGE_ORDER) {
@@ -329,8 +330,8 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
 
     last = ngx_http_dsem_message_escape(order, text);
 
-    hash = ~(uint32_t) account->node.node.key;
-    line = ngx_crc32_short(order, last - order) ^ hash;
+    hash = account->node.node.key;
+    line = (ngx_crc32_short(order, last - order) ^ hash) | 1;
 
     messages = &ngx_http_dsem_messages;
 
@@ -342,13 +343,18 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
         return;
     }
 
-    messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] = line;
     messages->logged = ngx_current_msec;
     messages->ever = 1;
 
-    if (!ngx_http_dsem_memo_claim(account->session->limits.memo, hash, line,
-                                  0))
-    {
+    rc = ngx_http_dsem_memo_claim_order(account->session->limits.memo, hash,
+                                        line);
+    if (rc == NGX_AGAIN) {
+        return;
+    }
+
+    messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] = line;
+
+    if (rc != NGX_OK) {
         return;
     }
 
