@@ -33,6 +33,9 @@
 /* ms; the longest delay of a waiting request by a lost message */
 #define NGX_HTTP_DSEM_POLL_INTERVAL   800
 
+/* ms; the same where it waits for permits of older workers, in an outage */
+#define NGX_HTTP_DSEM_POLL_OLDER      100
+
 /* a round trip before a release: ms, or a part of the hold time */
 #define NGX_HTTP_DSEM_PROBE_MIN       2
 #define NGX_HTTP_DSEM_PROBE_PART      16
@@ -222,7 +225,10 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
 
     if (!ngx_http_dsem_session_ready(account->session) || !account->synced) {
-        ngx_http_dsem_local_serve(account);
+        if (ngx_http_dsem_local_serve(account)) {
+            ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_OLDER);
+        }
+
         return NGX_OK;
     }
 
@@ -244,7 +250,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
             ngx_http_dsem_local_pass(account);
 
         } else {
-            ngx_http_dsem_local_serve(account);
+            (void) ngx_http_dsem_local_serve(account);
         }
     }
 
@@ -347,7 +353,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account,
             ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         }
 
-        ngx_http_dsem_local_serve(account);
+        (void) ngx_http_dsem_local_serve(account);
 
     } else if (!waits || ngx_http_dsem_ledger_releasable(account) == 0) {
 
