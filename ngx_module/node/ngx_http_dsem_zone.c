@@ -635,6 +635,7 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     known->generation = state->generation;
     known->clock = state->clock;
     known->sessions = state->sessions;
+    known->workers = newest ? state->workers : known->workers;
     known->longest = state->longest;
     known->replied = ngx_max(known->replied, state->replied);
 
@@ -644,7 +645,10 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 }
 
 
-/* the remembered state; all zero: none */
+/*
+ * The remembered state; all zero: none.  In another space only what a worker
+ * needs for its share of a limit: the fleet is there until it has followed.
+ */
 
 void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
@@ -662,11 +666,13 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     zone = shm_zone->data;
     last = &zone->shards[shard];
 
-    if (last->space != space) {
-        return;
-    }
-
     *state = last->state;
+
+    if (last->space != space) {
+        state->generation = 0;
+        state->term = 0;
+        state->clock = 0;
+    }
 
     /* where 64 bits are two words it may have been written by halves */
     state->replied = ngx_min(state->replied, ngx_http_dsem_monotonic());

@@ -33,6 +33,7 @@ typedef struct {
     int64_t                      term;        /* the highest one of it */
     int64_t                      clock;       /* of it, ms */
     ngx_uint_t                   sessions;    /* 0: never seen the fleet */
+    ngx_uint_t                   workers;     /* of the node, then */
     ngx_msec_t                   longest;     /* lease of any of them */
     uint64_t                     replied;     /* to a command of this time,
                                                  monotonic ms; 0: never */

@@ -782,6 +782,8 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
         session->nsessions = session->registered;
     }
 
+    session->counted = session->workers;
+
     ngx_http_dsem_lease_renew(&session->lease, sent, longest,
                               !session->undeclared);
     ngx_http_dsem_zone_enter(session->zone, session->shard, session->space,
@@ -791,6 +793,7 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     state.term = session->term;
     state.clock = session->clock;
     state.sessions = session->nsessions;
+    state.workers = session->workers;
     state.longest = session->lease.longest;
     state.replied = sent;
 

@@ -116,7 +116,11 @@ ngx_http_dsem_session_recall(ngx_http_dsem_session_t *session,
     if (state.generation) {
         session->generation = state.generation;
         session->term = state.term;
+    }
+
+    if (state.sessions) {
         session->nsessions = state.sessions;
+        session->counted = state.workers;
     }
 
     session->clock = state.clock;
@@ -242,12 +246,25 @@ ngx_http_dsem_session_unavailable(ngx_http_dsem_session_t *session)
 /*
  * The number of sessions that share a limit: those last seen, by this worker
  * or by another of its node.  A node that never saw the fleet counts its own.
+ * One that has more workers since then divides the part that it had: as if all
+ * nodes had as many times more.
  */
 
 ngx_uint_t
 ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session)
 {
-    return session->nsessions ? session->nsessions : session->workers;
+    ngx_uint_t  n, workers, counted;
+
+    n = session->nsessions;
+    workers = session->workers;
+    counted = session->counted;
+
+    if (n == 0) {
+        return workers;
+    }
+
+    return (counted && workers > counted)
+           ? (n * workers + counted - 1) / counted : n;
 }
 
 

@@ -173,6 +173,8 @@ struct ngx_http_dsem_session_s {
     ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         nsessions;  /* live ones of the fleet;
                                                       0: unknown */
+    ngx_uint_t                         counted;    /* of these, workers of the
+                                                      node */
     ngx_uint_t                         registered; /* by replies to this
                                                       session */
     ngx_uint_t                         joined;     /* by the last message */

@@ -2,7 +2,8 @@
 
 # A worker starts while Redis is unavailable, after a reload or a crash. The
 # rest of its fleet may still hold all permits. It admits no request within the
-# last lease of its node, and its share afterwards.
+# last lease of its node, and its share afterwards; also if the reload has another
+# address of Redis, at which there is none yet.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -22,15 +23,15 @@ location /starts {
 }
 EOF_CONF
 
-# two nodes with a Redis of their own: both ways at the same time
+# two nodes with a Redis of their own: all ways at the same time
 sub pair {
-    my ($how, $renew) = @_;
+    my ($how, $renew, $back) = @_;
     my $redis = $t->redis;
     my $proxy = $t->proxy($redis->address);
     my $up = $t->upstream;
     my ($new, $has) = map { $t->node("$how-$_", $conf,
         REDIS => $proxy->address, UPSTREAM => $up->address) } qw(new has);
-    return { how => $how, renew => $renew, redis => $redis, proxy => $proxy,
+    return { how => $how, renew => $renew, back => $back, redis => $redis, proxy => $proxy,
         up => $up, new => $new, has => $has };
 }
 
@@ -79,6 +80,7 @@ sub shared {
 sub comes {
     my ($pair) = @_;
     $pair->{proxy}->refuse(0);
+    $pair->{back}->($pair->{new}) if $pair->{back};
     $pair->{load}->stop;
 }
 
@@ -100,6 +102,8 @@ my @pairs = (
         my ($old) = $new->kill_worker;
         wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
     }),
+    pair('address', sub { $_[0]->reload("${conf}dsem_redis 127.0.0.1:1;\n") },
+        sub { $_[0]->reload($conf) }),
 );
 # each has seen the other
 $pairs[0]{redis}->all_beat(2, map { $_->{redis} } @pairs[1 .. $#pairs]);
