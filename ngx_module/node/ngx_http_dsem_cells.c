@@ -117,6 +117,10 @@ ngx_http_dsem_cells_number(void)
     process = &ngx_http_dsem_cells_process;
 
     process->number = ngx_http_dsem_process_number();
+
+    /* what the process has left whose place this is */
+    ngx_http_dsem_cells_sweep();
+
     process->shared = ngx_http_dsem_cell_take();
 }
 
@@ -196,6 +200,11 @@ ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
     }
 
     to = ngx_http_dsem_cell_take();
+
+    if (to == &process->none) {
+        /* none is free yet */
+        return cell;
+    }
 
     to->in_use += cell->in_use;
     to->idle += cell->idle;
