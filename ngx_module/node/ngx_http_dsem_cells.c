@@ -201,7 +201,7 @@ ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
 
     to = ngx_http_dsem_cell_take();
 
-    if (to == &process->none) {
+    if (to == process->shared) {
         /* none is free yet */
         return cell;
     }
