@@ -12,7 +12,7 @@
  * which no other process reads; when the process has its number their figures
  * move to cells of the node.
  *
- * Called by: counters; local, for what older processes have.
+ * Called by: counters.
  */
 
 
@@ -28,9 +28,6 @@
 /* cells that are read for a free one, and in one turn for lost ones */
 #define NGX_HTTP_DSEM_CELLS_TRIES   64
 #define NGX_HTTP_DSEM_CELLS_TURN    4096
-
-/* cells that are read for a name, some 0.2 ms */
-#define NGX_HTTP_DSEM_CELLS_READ    32768
 
 /* in the owner of a cell that is not zeroed yet */
 #define NGX_HTTP_DSEM_CELLS_FILLING                                           \
@@ -209,12 +206,7 @@ ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
     to->in_use += cell->in_use;
     to->idle += cell->idle;
     to->waiting += cell->waiting;
-    to->reserved += cell->reserved;
     to->oldest = cell->oldest;
-
-    if (!ngx_http_dsem_cell_shared(to)) {
-        to->hash = cell->hash;
-    }
 
     ngx_http_dsem_cell_free(cell);
 
@@ -278,11 +270,9 @@ ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell)
 {
     cell->version = 0;
     cell->row = 0;
-    cell->hash = 0;
     cell->in_use = 0;
     cell->idle = 0;
     cell->waiting = 0;
-    cell->reserved = 0;
     cell->oldest = 0;
 }
 
@@ -355,45 +345,4 @@ ngx_http_dsem_cells_sweep(void)
             (void) ngx_atomic_cmp_set(&cell->owner, owner, 0);
         }
     }
-}
-
-
-/*
- * The permits of a name that living processes of older configurations have, or
- * keep for their waiting requests: they use no more from now on.  More than
- * there can be, where there are too many cells to read.
- */
-
-ngx_int_t
-ngx_http_dsem_cells_older(uint32_t hash)
-{
-    ngx_int_t               n;
-    ngx_uint_t              i;
-    ngx_http_dsem_cell_t   *cell;
-    ngx_http_dsem_cells_t  *cells;
-
-    if (ngx_http_dsem_processes_older() == 0) {
-        return 0;
-    }
-
-    cells = ngx_http_dsem_cells_process.cells;
-
-    if (cells->used > NGX_HTTP_DSEM_CELLS_READ) {
-        return NGX_MAX_INT32_VALUE;
-    }
-
-    n = 0;
-
-    for (i = 0; i < cells->used; i++) {
-        cell = &cells->cells[i];
-
-        if ((cell->hash == hash || cell->hash == 0)
-            && (cell->in_use > 0 || cell->reserved > 0)
-            && ngx_http_dsem_process_was_older(cell->owner))
-        {
-            n += ngx_max(cell->in_use, cell->reserved);
-        }
-    }
-
-    return n;
 }

@@ -451,10 +451,6 @@ ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
 {
     counted->cell = ngx_http_dsem_cell_take();
 
-    if (!ngx_http_dsem_cell_shared(counted->cell)) {
-        counted->cell->hash = counted->hash;
-    }
-
     (void) ngx_http_dsem_counters_find(counted);
 }
 

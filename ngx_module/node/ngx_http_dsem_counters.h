@@ -114,13 +114,9 @@ typedef struct {
     ngx_atomic_t                  owner;     /* a process; 0: free */
     ngx_atomic_t                  version;   /* of the row */
     uint32_t                      row;       /* its number */
-    uint32_t                      hash;      /* of the name; 0: of none, or of
-                                                all that share it */
     int32_t                       in_use;    /* permits */
     int32_t                       idle;      /* permits */
     int32_t                       waiting;   /* requests */
-    int32_t                       reserved;  /* permits in use by the local
-                                                limit, or about to be again */
     ngx_msec_t                    oldest;    /* ngx_current_msec, of the oldest
                                                 hold; 0: none */
 } ngx_http_dsem_cell_t;
@@ -318,7 +314,6 @@ void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);
 ngx_uint_t ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell);
 
 void ngx_http_dsem_cells_sweep(void);
-ngx_int_t ngx_http_dsem_cells_older(uint32_t hash);
 
 
 /* a value of the name that a row has, or of a copy of it */

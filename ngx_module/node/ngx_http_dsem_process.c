@@ -32,9 +32,6 @@
 #define NGX_HTTP_DSEM_STAT_THREADS  17
 #define NGX_HTTP_DSEM_STAT_FIELD    19
 
-/* ms in which an older process that has ended still counts */
-#define NGX_HTTP_DSEM_PROCESS_OLDER  100
-
 
 /* this process */
 typedef struct {
@@ -44,16 +41,10 @@ typedef struct {
 
     ngx_http_dsem_process_t      *own;       /* NULL: no room in the list yet */
     ngx_atomic_uint_t             number;    /* 0: none */
-    ngx_atomic_uint_t             configuration;
 
     ngx_atomic_uint_t            *alive;     /* numbers, at the last refresh */
     ngx_uint_t                    nalive;
     ngx_atomic_uint_t             last;      /* of them, the last found */
-
-    ngx_atomic_uint_t            *older;     /* of them, of configurations
-                                                before that of this process */
-    ngx_uint_t                    nolder;
-    ngx_msec_t                    looked;    /* for these, ms; 0: never */
 } ngx_http_dsem_process_self_t;
 
 
@@ -93,13 +84,11 @@ ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes)
 
     self->processes = processes;
 
-    self->alive = ngx_alloc(2 * processes->n * sizeof(ngx_atomic_uint_t),
+    self->alive = ngx_alloc(processes->n * sizeof(ngx_atomic_uint_t),
                             ngx_cycle->log);
     if (self->alive == NULL) {
         return NGX_ERROR;
     }
-
-    self->older = self->alive + processes->n;
 
     ngx_http_dsem_processes_sweep();
     ngx_http_dsem_process_register(self);
@@ -129,7 +118,6 @@ ngx_http_dsem_process_register(ngx_http_dsem_process_self_t *self)
             ngx_http_dsem_process_raise(&processes->used, i + 1);
 
             process->started = ngx_http_dsem_process_started(ngx_pid);
-            process->configuration = self->configuration;
 
             self->own = process;
             self->number = ngx_atomic_fetch_add(&processes->number, 1) + 1;
@@ -177,22 +165,6 @@ ngx_http_dsem_process_leave(void)
     }
 
     ngx_memzero(self, sizeof(ngx_http_dsem_process_self_t));
-}
-
-
-/* this process has this configuration, before it has anything else */
-
-void
-ngx_http_dsem_process_configure(ngx_uint_t configuration)
-{
-    ngx_http_dsem_process_self_t  *self;
-
-    self = &ngx_http_dsem_process_self;
-    self->configuration = configuration;
-
-    if (self->own) {
-        self->own->configuration = configuration;
-    }
 }
 
 
@@ -299,7 +271,6 @@ ngx_http_dsem_processes_refresh(void)
     self = &ngx_http_dsem_process_self;
 
     self->nalive = 0;
-    self->nolder = 0;
     self->last = 0;
 
     for (i = 0; i < self->processes->used; i++) {
@@ -310,56 +281,8 @@ ngx_http_dsem_processes_refresh(void)
             && number)
         {
             self->alive[self->nalive++] = number;
-
-            if (process->configuration < self->configuration) {
-                self->older[self->nolder++] = number;
-            }
         }
     }
-}
-
-
-/*
- * How many processes of older configurations were alive a moment ago.  None is
- * added to them: all were there before this process.
- */
-
-ngx_uint_t
-ngx_http_dsem_processes_older(void)
-{
-    ngx_http_dsem_process_self_t  *self;
-
-    self = &ngx_http_dsem_process_self;
-
-    if (self->looked == 0
-        || (ngx_msec_int_t) (ngx_current_msec - self->looked)
-           >= NGX_HTTP_DSEM_PROCESS_OLDER)
-    {
-        ngx_http_dsem_processes_refresh();
-        self->looked = ngx_current_msec | 1;
-    }
-
-    return self->nolder;
-}
-
-
-/* whether it is one of these */
-
-ngx_uint_t
-ngx_http_dsem_process_was_older(ngx_atomic_uint_t number)
-{
-    ngx_uint_t                     i;
-    ngx_http_dsem_process_self_t  *self;
-
-    self = &ngx_http_dsem_process_self;
-
-    for (i = 0; i < self->nolder; i++) {
-        if (self->older[i] == number) {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -16,7 +16,6 @@
 typedef struct {
     ngx_atomic_t                  pid;       /* 0: free */
     ngx_atomic_t                  number;    /* 0: not filled in */
-    ngx_atomic_t                  configuration;  /* its number; 0: not yet */
     uint64_t                      started;   /* in clock ticks; 0: unknown */
 } ngx_http_dsem_process_t;
 
@@ -32,17 +31,13 @@ typedef struct {
 ngx_int_t ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes);
 ngx_int_t ngx_http_dsem_process_retry(void);
 void ngx_http_dsem_process_leave(void);
-void ngx_http_dsem_process_configure(ngx_uint_t configuration);
 ngx_atomic_uint_t ngx_http_dsem_process_number(void);
 
 ngx_uint_t ngx_http_dsem_process_registered(ngx_atomic_uint_t number);
 ngx_uint_t ngx_http_dsem_process_alive(ngx_atomic_uint_t number);
 ngx_uint_t ngx_http_dsem_process_was_alive(ngx_atomic_uint_t number);
 
-ngx_uint_t ngx_http_dsem_process_was_older(ngx_atomic_uint_t number);
-
 void ngx_http_dsem_processes_refresh(void);
-ngx_uint_t ngx_http_dsem_processes_older(void);
 void ngx_http_dsem_processes_sweep(void);
 
 void ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least);

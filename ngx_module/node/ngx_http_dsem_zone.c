@@ -564,7 +564,6 @@ ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
 
     zone = shm_zone->data;
 
-    ngx_http_dsem_process_configure(configuration);
     ngx_http_dsem_process_raise(&zone->configuration, configuration);
 }
 

@@ -14,7 +14,7 @@
 
 
 /* bytes beside "dsem_zone_size": of the top keys, processes and the memo */
-#define NGX_HTTP_DSEM_ZONE_MORE  131072
+#define NGX_HTTP_DSEM_ZONE_MORE  114688
 
 
 typedef struct ngx_http_dsem_zone_entry_s  ngx_http_dsem_zone_entry_t;

@@ -465,8 +465,6 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_account_hint(account);
-
-    account->counted.cell->reserved -= (int32_t) account->reserved;
     ngx_http_dsem_counters_close(&account->counted);
 
     if (account->fair) {

@@ -119,7 +119,6 @@ typedef struct {
     ngx_int_t                  admitted;   /* permits by the local limit that
                                               Redis had not counted, until the
                                               end of the recovery */
-    ngx_int_t                  reserved;   /* in counted.cell, see local */
     ngx_int_t                  lowered;    /* permits that have to go back, by
                                               the last reply of this epoch */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */

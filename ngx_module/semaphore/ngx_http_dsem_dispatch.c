@@ -33,9 +33,6 @@
 /* ms; the longest delay of a waiting request by a lost message */
 #define NGX_HTTP_DSEM_POLL_INTERVAL   800
 
-/* ms; the same where it waits for permits of older workers, in an outage */
-#define NGX_HTTP_DSEM_POLL_OLDER      100
-
 /* a round trip before a release: ms, or a part of the hold time */
 #define NGX_HTTP_DSEM_PROBE_MIN       2
 #define NGX_HTTP_DSEM_PROBE_PART      16
@@ -225,10 +222,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
 
     if (!ngx_http_dsem_session_ready(account->session) || !account->synced) {
-        if (ngx_http_dsem_local_serve(account)) {
-            ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_OLDER);
-        }
-
+        ngx_http_dsem_local_serve(account);
         return NGX_OK;
     }
 
@@ -250,7 +244,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
             ngx_http_dsem_local_pass(account);
 
         } else {
-            (void) ngx_http_dsem_local_serve(account);
+            ngx_http_dsem_local_serve(account);
         }
     }
 
@@ -353,7 +347,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account,
             ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         }
 
-        (void) ngx_http_dsem_local_serve(account);
+        ngx_http_dsem_local_serve(account);
 
     } else if (!waits || ngx_http_dsem_ledger_releasable(account) == 0) {
 

@@ -15,13 +15,6 @@
  * unless that is below the number of sessions or a request outlives a quarter
  * of the lease.
  *
- * A reload leaves old workers beside the new ones, which share what the node
- * had.  From the fence on an old worker has no more permits than it had last,
- * and reserves these as long as requests wait for them in it: they have come
- * before those of the new workers, which use what the old ones do not reserve.
- * What an old worker has reserved never grows, so a new one may read it at any
- * time.
- *
  * A pool has no shares: those of a server with one permit would be 1 for each
  * worker.  A worker goes on with what it had at each server, as long as Redis
  * is unavailable, and the sums stay below the limits, unless these had been
@@ -43,7 +36,6 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
-#include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_waiting.h"
 
@@ -52,9 +44,6 @@ static void ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_most(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_allowed(ngx_http_dsem_account_t *account);
-static ngx_int_t ngx_http_dsem_local_part(ngx_http_dsem_account_t *account);
-static ngx_int_t ngx_http_dsem_local_room(ngx_http_dsem_account_t *account);
-static void ngx_http_dsem_local_reserve(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
     uint64_t list);
@@ -102,7 +91,7 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
                   != NGX_HTTP_DSEM_NO_SERVER;
     }
 
-    return wanted <= ngx_http_dsem_local_room(account);
+    return account->held + wanted <= ngx_http_dsem_local_limit(account);
 }
 
 
@@ -206,20 +195,6 @@ ngx_http_dsem_local_most(ngx_http_dsem_account_t *account)
 static ngx_int_t
 ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t  limit;
-
-    limit = ngx_http_dsem_local_part(account);
-
-    return ngx_http_dsem_session_replaced(account->session)
-           ? ngx_min(limit, account->reserved) : limit;
-}
-
-
-/* if no other worker of its node was there before */
-
-static ngx_int_t
-ngx_http_dsem_local_part(ngx_http_dsem_account_t *account)
-{
     ngx_int_t  share;
 
     if (!ngx_http_dsem_lease_fenced(&account->session->lease)) {
@@ -243,71 +218,6 @@ ngx_http_dsem_local_allowed(ngx_http_dsem_account_t *account)
                                        &account->node.str,
                                        account->node.node.key)
            ? 0 : ngx_http_dsem_account_local_limit(account);
-}
-
-
-/*
- * The permits that are free now.  Of a worker that the fleet has never counted,
- * as it started in the outage, without its part of what the older workers of
- * its node have reserved; each worker leaves out another one.
- */
-
-static ngx_int_t
-ngx_http_dsem_local_room(ngx_http_dsem_account_t *account)
-{
-    ngx_int_t  room, part, older, workers;
-
-    room = ngx_http_dsem_local_limit(account) - account->held;
-
-    if (room <= 0 || account->session->lease.renewed) {
-        return room;
-    }
-
-    older = ngx_http_dsem_cells_older(account->node.node.key);
-
-    if (older == 0) {
-        return room;
-    }
-
-    workers = account->session->workers;
-
-    part = ngx_http_dsem_local_part(account) - older / workers
-           - ((ngx_int_t) ngx_worker < older % workers);
-
-    return ngx_min(room, part - account->held);
-}
-
-
-/*
- * The permits that this worker would go on with if it was replaced: those of
- * its requests, and until the fence, when no worker uses its share yet, those
- * for which others wait.  Once it is replaced they only become fewer.
- */
-
-static void
-ngx_http_dsem_local_reserve(ngx_http_dsem_account_t *account)
-{
-    ngx_int_t  n, reserved;
-
-    if (account->servers) {
-        return;
-    }
-
-    n = account->held + account->wanted;
-
-    if (!ngx_http_dsem_lease_fenced(&account->session->lease)) {
-        reserved = ngx_http_dsem_local_share(
-                                        ngx_http_dsem_local_allowed(account));
-        reserved = ngx_max(ngx_min(reserved, n), account->held);
-
-    } else {
-        reserved = ngx_http_dsem_session_replaced(account->session)
-                   ? ngx_min(account->reserved, n) : account->held;
-    }
-
-    account->counted.cell->reserved += (int32_t) (reserved
-                                                  - account->reserved);
-    account->reserved = reserved;
 }
 
 
@@ -435,12 +345,12 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
                             ngx_queue_data(q, ngx_http_dsem_ticket_t, queue));
     }
 
-    (void) ngx_http_dsem_local_serve(account);
+    ngx_http_dsem_local_serve(account);
     ngx_http_dsem_local_end(&account->asks, 0);
 
     /* the first of the others may have waited behind one that was ended */
 
-    (void) ngx_http_dsem_local_serve(account);
+    ngx_http_dsem_local_serve(account);
 
     /* the queue is cut down to this worker's part of it, from its end */
 
@@ -468,7 +378,7 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
 void
 ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account)
 {
-    (void) ngx_http_dsem_local_serve(account);
+    ngx_http_dsem_local_serve(account);
     ngx_http_dsem_local_end(&account->tickets, 1);
     ngx_http_dsem_local_end(&account->asks, 1);
 }
@@ -503,13 +413,9 @@ ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass)
 }
 
 
-/*
- * Admits from the head as long as there are permits for it.  True if older
- * workers may have those that the others wait for: none of them says so when
- * one comes free.
- */
+/* admits from the head as long as there are permits for it */
 
-ngx_uint_t
+void
 ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
 {
     ngx_http_dsem_ticket_t  *ticket;
@@ -520,15 +426,9 @@ ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
         ticket = ngx_http_dsem_waiting_first(account);
 
         if (ticket == NULL || ngx_http_dsem_local_admit(ticket) != NGX_OK) {
-            break;
+            return;
         }
     }
-
-    ngx_http_dsem_local_reserve(account);
-
-    return ticket
-           && ngx_http_dsem_session_unavailable(account->session)
-           && ngx_http_dsem_processes_older();
 }
 
 
@@ -588,7 +488,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
         limit = ngx_http_dsem_local_limit(account);
 
         /* R1: room for a permit */
-        if (ticket->weight > ngx_http_dsem_local_room(account)) {
+        if (account->held + ticket->weight > limit) {
             return NGX_DECLINED;
         }
     }

@@ -19,7 +19,7 @@ ngx_uint_t ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 void ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account);
-ngx_uint_t ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_LOCAL_H_INCLUDED_ */

@@ -279,15 +279,6 @@ ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session)
 }
 
 
-/* true from when the first worker with a newer configuration has started */
-
-ngx_uint_t
-ngx_http_dsem_session_replaced(ngx_http_dsem_session_t *session)
-{
-    return session->configuration < ngx_http_dsem_zone_newest(session->zone);
-}
-
-
 /*
  * ms since the last reply to this session, or if it had none to its node, whose
  * clock it has; 0: there was none.

@@ -232,8 +232,6 @@ ngx_uint_t ngx_http_dsem_session_unavailable(
     ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
-ngx_uint_t ngx_http_dsem_session_replaced(
-    ngx_http_dsem_session_t *session);
 uint64_t ngx_http_dsem_session_age(ngx_http_dsem_session_t *session);
 
 void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);
