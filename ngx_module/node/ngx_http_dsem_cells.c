@@ -26,7 +26,7 @@
 #define NGX_HTTP_DSEM_CELLS_SPARE   64
 
 /* cells that are read for a free one, and in one turn for lost ones */
-#define NGX_HTTP_DSEM_CELLS_TRIES   64
+#define NGX_HTTP_DSEM_CELLS_TRIES   256
 #define NGX_HTTP_DSEM_CELLS_TURN    4096
 
 /* in the owner of a cell that is not zeroed yet */
@@ -53,6 +53,7 @@ typedef struct {
 } ngx_http_dsem_cells_process_t;
 
 
+static void ngx_http_dsem_cells_share(ngx_http_dsem_cells_process_t *process);
 static ngx_http_dsem_cell_t *ngx_http_dsem_cell_alone(void);
 static ngx_http_dsem_cell_t *ngx_http_dsem_cell_claim(void);
 static void ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell);
@@ -99,7 +100,7 @@ ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
     ngx_http_dsem_cells_sweep();
 
     if (process->number) {
-        process->shared = ngx_http_dsem_cell_take();
+        ngx_http_dsem_cells_share(process);
     }
 }
 
@@ -118,7 +119,23 @@ ngx_http_dsem_cells_number(void)
     /* what the process has left whose place this is */
     ngx_http_dsem_cells_sweep();
 
-    process->shared = ngx_http_dsem_cell_take();
+    ngx_http_dsem_cells_share(process);
+}
+
+
+/* the cell that names without one share: all cells are tried, if need be */
+
+static void
+ngx_http_dsem_cells_share(ngx_http_dsem_cells_process_t *process)
+{
+    ngx_uint_t  tried;
+
+    for (tried = 0;
+         process->shared == &process->none && tried <= process->cells->ncells;
+         tried += NGX_HTTP_DSEM_CELLS_TRIES / 2)
+    {
+        process->shared = ngx_http_dsem_cell_take();
+    }
 }
 
 
@@ -229,11 +246,16 @@ ngx_http_dsem_cell_claim(void)
 
     for (i = 0; i < NGX_HTTP_DSEM_CELLS_TRIES; i++) {
 
-        n = (i < NGX_HTTP_DSEM_CELLS_TRIES / 2) ? process->hand++
-                                                : cells->used;
-        if (n >= cells->used) {
-            process->hand = 0;
-            n = cells->used;
+        n = cells->used;
+
+        if (i < NGX_HTTP_DSEM_CELLS_TRIES / 2) {
+
+            if (process->hand < n) {
+                n = process->hand++;
+
+            } else {
+                process->hand = 0;
+            }
         }
 
         if (n >= cells->ncells) {

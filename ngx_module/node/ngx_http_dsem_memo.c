@@ -337,8 +337,8 @@ ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
 
     if (before == NGX_HTTP_DSEM_MEMO_TAKEN
         || (before
-            && (ngx_atomic_int_t) (now - lower->shown)
-               < NGX_HTTP_DSEM_MEMO_KEEP)
+            && now + NGX_HTTP_DSEM_MEMO_KEEP - lower->shown
+               < 2 * NGX_HTTP_DSEM_MEMO_KEEP)
         || !ngx_atomic_cmp_set(&lower->limit, before,
                                NGX_HTTP_DSEM_MEMO_TAKEN))
     {

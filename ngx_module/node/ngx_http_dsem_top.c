@@ -202,14 +202,14 @@ ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own)
 }
 
 
-/* it may have been written since now */
+/* it may have been written since now; of some systems the time has 32 bits */
 
 static ngx_uint_t
 ngx_http_dsem_top_stale(ngx_atomic_uint_t written, ngx_atomic_uint_t now)
 {
     return written == 0
-           || (ngx_atomic_int_t) (now + 1 - written)
-              > NGX_HTTP_DSEM_TOPS_TIME;
+           || now + NGX_HTTP_DSEM_TOPS_TIME - written
+              > 2 * NGX_HTTP_DSEM_TOPS_TIME;
 }
 
 
