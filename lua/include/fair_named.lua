@@ -25,7 +25,7 @@ local function named_trim(key, view, set)
     if sessions[1] then
         local entries = redis.call('HMGET', view.key, unpack(sessions))
         for i, entry in ipairs(entries) do
-            if not entry or string.find(entry, '^bye ') then
+            if not entry_parse(entry) then
                 gone[#gone + 1] = sessions[i]
             end
         end

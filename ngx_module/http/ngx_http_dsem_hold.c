@@ -9,7 +9,7 @@
  * the request, and the log phase gives the permit back.
  *
  * An old worker keeps its holders, as it does with websockets.  They get their
- * last line shortly before it would close their connections without a word.
+ * last line shortly before nginx would close their connections without a word.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
  * waits, and when it asks; shutdown, through its handler; module, at the start
