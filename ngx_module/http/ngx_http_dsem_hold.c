@@ -171,8 +171,8 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     }
 
     if (seconds) {
-        return (ngx_msec_t) ngx_min(seconds, NGX_MAX_INT32_VALUE / 1000)
-               * 1000;
+        seconds = ngx_min(seconds, (ngx_int_t) NGX_MAX_INT32_VALUE / 1000);
+        return (ngx_msec_t) seconds * 1000;
     }
 
     for (i = 0; i < nclaims; i++) {

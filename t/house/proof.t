@@ -47,8 +47,9 @@ EOF
 is figures('debian13', $system),
     '502 of 505 files passed, 2 skipped, 1 ran again', 'a system';
 is Proof::Stages::row($system)->{store}, 'Redis 8.0.2', 'its row';
-is figures('debian13', "system  nginx\ndebian13  not built  0  0  all  0\n"),
-    'not built', 'a system that is not built';
+my $unbuilt = "system  nginx\ndebian13  not built  -  -  0  0  all  0\n";
+is figures('debian13', $unbuilt), 'not built', 'a system that is not built';
+is Proof::Stages::row($unbuilt)->{failed}, 'all', 'its row';
 is figures('coverage', <<'EOF'),
 all                                           9829 of 10217 lines   96.2 %
 all                                           1733 of  1764 branches   98.2 %
