@@ -13,7 +13,9 @@ my ($scripts, $number) = (Dsem::Scripts->new, 0);
 
 for ([ 10, '10 20 3 20 40' ], [ 8, '8 3 8 16' ], [ 80, '80 25 80 160' ],
     [ 10, '10 20 5 20 40', min => 5 ], [ 10, '10 20 40', min => 10 ],
-    [ 8, '8 3 8', max => 8 ], [ 10, '10 15 3 15', max => 15 ],
+    [ 8, '8 3 8', max => 8 ],
+    # after a third half of it: that was not found before
+    [ 8, '8 3 4 8', max => 8, latency => sub { 50 * $_[0] ** 0.3 } ], [ 10, '10 15 3 15', max => 15 ],
     [ 10, '10 20 40', latency => sub { $_[0] > 10 ? 70 : 50 } ],
     # a third is worse by little: it is given up after one turn
     [ 10, '10 20 3 5 20 40', latency => sub { $_[0] > 3 ? 102 : 50 } ])

@@ -37,12 +37,13 @@ is_deeply [ @$of{qw/limit configured ordered/} ],
     [ $reply->{found}, $reply->{found}, '-' ], 'limit in force';
 is_deeply $of->{asks}, [], 'no other limit';
 
-# no more than the last 60
+# no more than the last 60; the next one is not soon after them
 my @field = split ' ', $redis->cmd('HGET', $state->auto_key('api'), '.');
-$field[6] = 60;
+@field[6, 7] = (60, 0);
 $redis->cmd('HSET', $state->auto_key('api'), '.', "@field", 'history',
     ' 1 2 3' x 60);
-$auto->until(sub { inspect()->{history}[-1][1] != 2 }, 30);
+$auto->set(latency => sub { 5 * $_[0] });
+ok $auto->until(sub { inspect()->{history}[-1][1] != 2 }, 30), 'one more';
 $of = inspect();
 is @{ $of->{history} }, 60, 'last 60 changes';
 is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
