@@ -30,7 +30,7 @@ for my $n (6 .. 9) {
     my $auto = Dsem::Auto->new($scripts, 'api', [ @sessions[0 .. $n - 1] ]);
     $auto->run(15);
     my %paces;
-    $auto->until(sub { $paces{ $_[0]{next} }++; 0 }, 20);
+    $auto->run(20, sub { $paces{ $_[0]{next} }++ });
     is "@{[ sort keys %paces ]}", 100 * $n, "$n sessions: one pace";
 }
 

@@ -6,8 +6,10 @@ package Dsem::Auto;
 #   my $auto = Dsem::Auto->new($scripts, 'api', [ $one, $two ],
 #       latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
 #   my $reply = $auto->run(30);         # s; the reply to the last sample
+#   $auto->run(30, sub { ... });        # called with each reply
 #   $auto->pause(7000);                 # ms without samples
-#   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # or undef
+#   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # s; or undef, or
+#                                       # dies where nobody asks for the result
 #
 # Options: latency ($limit): ms; errors ($limit, $i): share of failed requests, of
 #   the session of that index;
@@ -84,9 +86,12 @@ sub step {
 }
 
 sub run {
-    my ($self, $seconds) = @_;
+    my ($self, $seconds, $see) = @_;
     my $end = $self->{time} + 1000 * $seconds;
-    $self->step while $self->{time} < $end;
+    while ($self->{time} < $end) {
+        $self->step;
+        $see->($self->{reply}) if $see;
+    }
     return $self->{reply};
 }
 
@@ -106,6 +111,8 @@ sub until {
         my $reply = $self->step;
         return $reply if $condition->($reply);
     }
+    die "not reached in $seconds s, found $self->{reply}{found}\n"
+        unless defined wantarray;
     return;
 }
 
