@@ -2,7 +2,8 @@
 
 # A node remembers the lower orders of 64 names for an outage. Names that do not
 # come back give way after a minute: another order is remembered, and that of a
-# name which is used is kept, for a worker that starts in the outage, too.
+# name which is used is kept, for a worker that starts in the outage, too. A
+# worker remembers those of its configuration itself.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -29,13 +30,18 @@ location /api {
     dsem api limit=20;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /own {
+    dsem own limit=20;
+    proxy_pass http://%%UPSTREAM%%;
+}
 EOF_CONF
 
 $t->state->order("tenant:$_", '2 0') for 1 .. $PLACES, 'late';
-$t->state->order('api', '2 0');
+$t->state->order($_, '2 0') for qw(api own);
 
 seen("/?t=$_") for 1 .. $PLACES;
 seen('/?t=late');
+seen('/own?');
 released();
 
 # the lease of the worker is over by this, too: it joins again
@@ -46,6 +52,8 @@ released();
 
 $redis->stop;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
+wait_for { $node->get('/?t=other')->status == 200 } 15, 'the lease is over';
+is admitted('/own?'), 2, 'the order of a name without a place';
 $node->clear_logs;
 $node->reload;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'a new worker without';
@@ -71,7 +79,7 @@ sub seen {
 # The worker has all replies to releases.
 sub released {
     wait_for { !$t->state->held($_) } 15, "$_ released"
-        for 'api', map { "tenant:$_" } 1 .. $PLACES, 'late';
+        for 'api', 'own', map { "tenant:$_" } 1 .. $PLACES, 'late';
     return $redis->all_beat(1);
 }
 
