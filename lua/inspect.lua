@@ -154,14 +154,13 @@ local function read_fields(key)
 end
 
 -- The sessions that may have an account, the account of each as text, and
--- whether these are all. Other fields have no colon, or belong to no session
--- that is live.
+-- whether these are all.
 local function list_accounts(key)
     local fields, all = read_fields(key)
     local sessions, accounts, count = {}, {}, 0
     for i = 1, #fields, 2 do
         local session, account = fields[i], fields[i + 1]
-        if #session <= LONGEST and string.find(session, ':', 1, true)
+        if #session <= LONGEST and string.find(session, '^[^:]+:%d+:%x+$')
             and (#account <= LONGEST or #account <= LONGEST_OF_POOL
                 and string.find(account, ' @', 1, true))
         then

@@ -757,7 +757,8 @@ ngx_http_dsem_handshake_stepped(ngx_http_dsem_session_t *session,
  * another session may be here before the reply to an older command.  While
  * Redis recovers the number of sessions may be unknown, and that of those that
  * have come is negative: the limit is shared by as many as before at least, and
- * after another loss this session does not end the recovery.
+ * as if other nodes had this many workers, too; and after another loss this
+ * session does not end the recovery.
  */
 
 static void
@@ -768,7 +769,7 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
 
     if (fleet < 0) {
         session->registered = 0;
-        session->nsessions = ngx_max(session->nsessions,
+        session->nsessions = ngx_max(ngx_http_dsem_session_nsessions(session),
                                      0 - (ngx_uint_t) fleet);
 
     } else {

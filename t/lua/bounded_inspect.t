@@ -60,6 +60,13 @@ $redis->cmd('HSET', $state->semaphore_key('others'), scan => '1 0', recall =>
 $reply = inspect('others', [ 'others' ], 16);
 is accounts($reply), 16, 'others in a page: as many accounts';
 
+# fields with colons
+$one->ask('colons', 1);
+$redis->cmd('HSET', $state->semaphore_key('colons'), 'list:1' => 's1=1',
+    "parked:$crowd[0]:1" => '1 7 5', map { ($_ => '1 3 1 1') } @crowd[0 .. 58]);
+is partial(inspect('colons', [ 'colons' ], 60)), '60 0 0',
+    'colons: all accounts';
+
 # sessions whose tickets a full queue has dropped
 my @some = map { $scripts->session("d$_" . 'x' x 60)->enter } 1 .. 39;
 my @drops = ('drops', 2, limit => 40, queue => 40, key => 'noisy');

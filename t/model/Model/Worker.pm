@@ -592,7 +592,7 @@ sub receive {
     } elsif ($script eq 'beat') {
         # another process has the state, and the connection has not ended
         return $self->hello if $rest[9] && $rest[9] != $self->{term};
-        $self->renew($command, @rest[0, 2, 7, 8]);
+        $self->renew($command, max($rest[0], 0), @rest[2, 7, 8]);
         $self->ask_at_once if $rest[6];
         $self->{own_fence} = $self->{fence};
     } elsif ($script =~ /^(configure|adjust)$/) {
