@@ -246,6 +246,7 @@ ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_list_t *list)
         ngx_queue_init(&turns->queue);
 
         turns->event.handler = ngx_http_dsem_api_turns_handler;
+        turns->event.data = turns;
         turns->event.log = ngx_cycle->log;
     }
 
