@@ -174,14 +174,14 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
 
 
 /*
- * A malformed order of a name; line: a checksum, never 0.  NGX_OK: this worker
- * is to log it; NGX_DECLINED: the log has it; NGX_AGAIN: not now.  Where no
- * place is left a name takes that of another one, which is logged again when it
- * comes.  The node allows that once a minute: malformed orders of many names
- * would fill the log.
+ * A malformed order of a name; line: a checksum, never 0.  True if this worker
+ * is to log it: the log does not have it, and there is a place.  Where none is
+ * left a name takes that of another one, which is logged again when it comes.
+ * The node allows that once a minute: malformed orders of many names would fill
+ * the log.
  */
 
-ngx_int_t
+ngx_uint_t
 ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
     uint32_t line)
 {
@@ -206,8 +206,7 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
             before = order->line;
 
             return before != line
-                   && ngx_atomic_cmp_set(&order->line, before, line)
-                   ? NGX_OK : NGX_DECLINED;
+                   && ngx_atomic_cmp_set(&order->line, before, line);
         }
     }
 
@@ -217,7 +216,7 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
     if ((before && now - before < NGX_HTTP_DSEM_MEMO_ORDERS_LOG)
         || !ngx_atomic_cmp_set(&memo->orders_last, before, now))
     {
-        return NGX_AGAIN;
+        return 0;
     }
 
     order = &memo->orders[hash % NGX_HTTP_DSEM_MEMO_ORDERS];
@@ -225,7 +224,7 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
     order->line = line;
     order->hash = hash;
 
-    return NGX_OK;
+    return 1;
 }
 
 

@@ -32,7 +32,7 @@ ngx_http_dsem_memo_limit_t *ngx_http_dsem_memo_limit(
 ngx_uint_t ngx_http_dsem_memo_claim(ngx_http_dsem_memo_t *memo, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);
 void ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash);
-ngx_int_t ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo,
+ngx_uint_t ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo,
     uint32_t hash, uint32_t line);
 
 void ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,

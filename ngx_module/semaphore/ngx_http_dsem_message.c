@@ -27,15 +27,13 @@
 /* of a malformed order, bytes that Redis sends */
 #define NGX_HTTP_DSEM_MESSAGE_ORDER  64
 
-/* malformed orders that the log has, of this worker; ms between two of them */
-#define NGX_HTTP_DSEM_MESSAGE_LOGGED  64
-#define NGX_HTTP_DSEM_MESSAGE_LOG     1000
+/* ms between two malformed orders that this worker logs */
+#define NGX_HTTP_DSEM_MESSAGE_LOG    1000
 
 
 typedef struct {
-    uint32_t                  orders[NGX_HTTP_DSEM_MESSAGE_LOGGED];
-    ngx_msec_t                logged;
-    unsigned                  ever:1;
+    ngx_msec_t                logged;    /* time of the last malformed order */
+    unsigned                  ever:1;    /* one was logged */
 } ngx_http_dsem_messages_t;
 
 
@@ -321,10 +319,17 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
 {
     u_char                    *last, order[3 * NGX_HTTP_DSEM_MESSAGE_ORDER];
     uint32_t                   hash, line;
-    ngx_int_t                  rc;
     ngx_http_dsem_messages_t  *messages;
 
     if (text->len > NGX_HTTP_DSEM_MESSAGE_ORDER) {
+        return;
+    }
+
+    messages = &ngx_http_dsem_messages;
+
+    if (messages->ever
+        && ngx_current_msec - messages->logged < NGX_HTTP_DSEM_MESSAGE_LOG)
+    {
         return;
     }
 
@@ -333,30 +338,15 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     hash = account->node.node.key;
     line = (ngx_crc32_short(order, last - order) ^ hash) | 1;
 
-    messages = &ngx_http_dsem_messages;
-
-    if (messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] == line
-        || (messages->ever
-            && ngx_current_msec - messages->logged
-               < NGX_HTTP_DSEM_MESSAGE_LOG))
+    if (!ngx_http_dsem_memo_claim_order(account->session->limits.memo, hash,
+                                        line))
     {
         return;
     }
 
+    /* not for an order that the log has: others would wait for its messages */
     messages->logged = ngx_current_msec;
     messages->ever = 1;
-
-    rc = ngx_http_dsem_memo_claim_order(account->session->limits.memo, hash,
-                                        line);
-    if (rc == NGX_AGAIN) {
-        return;
-    }
-
-    messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] = line;
-
-    if (rc != NGX_OK) {
-        return;
-    }
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: order \"%*s\" of \"%V\" ignored (it must be a limit "

@@ -43,6 +43,14 @@ ask($_) for @twins, @twins, $twins[0];
 logged($names[4]);
 is lines($_), 1, "tenant:$_ logged once" for @twins;
 
+# orders that the log has are no lines: another name need not wait a second
+$clock->step(1);
+$clock->stop;
+is $node->get("/?t=$_")->status, 200, "tenant:$_ served" for @twins[0, 1],
+    $names[5];
+eventually { lines($names[5]) == 1 } 'logged beside two with one checksum';
+$clock->go;
+
 # changed, and back
 $t->state->order("tenant:$twins[0]", '6;');
 logged($twins[0], 2);
