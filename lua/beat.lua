@@ -69,7 +69,7 @@ local function remove_expired(shard)
         registry_log_ended(shard, name)
         local entry = entry_parse(entries[i])
         if entry then
-            limits_leave(key, entry.configuration)
+            limits_leave(key, sessions, entry.configuration, name)
             leases[entry.lease] = (leases[entry.lease] or 0) - 1
         end
     end

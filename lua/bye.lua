@@ -63,7 +63,7 @@ if entry then
     redis.call('ZREM', KEYS[2], leaving)
     shard.sessions = shard.sessions - 1
     leases_change(shard, { [entry.lease] = -1 })
-    limits_leave(shard.key, entry.configuration)
+    limits_leave(shard.key, KEYS[2], entry.configuration, leaving)
 end
 limits_withdraw(shard.key, KEYS[2])
 census_declared(shard, KEYS[3], KEYS[2], leaving, true)

@@ -93,7 +93,7 @@ if not entry or entry.epoch ~= epoch then
 end
 
 if digest == NO_CONFIGURATION then
-    limits_leave(key, entry.configuration)
+    limits_leave(key, KEYS[2], entry.configuration, session)
     entry.configuration = NO_CONFIGURATION
     entry_write(key, session, entry)
     limits_withdraw(key, KEYS[2])

@@ -278,7 +278,9 @@ census_write(census)
 
 local configuration = limits_id(key, digest)
 local joined = entry and entry.configuration == configuration
-if entry and not joined then limits_leave(key, entry.configuration) end
+if entry and not joined then
+    limits_leave(key, sessions, entry.configuration, session)
+end
 local unknown = limits_join(key, configuration, digest, session, joined)
 entry_write(key, session, {
     epoch = epoch, declared = entry and entry.declared or 0, lease = lease,

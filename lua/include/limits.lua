@@ -8,7 +8,7 @@
 --   <session>             the session's entry ends with the id of its
 --                         configuration
 --   config:<id>           "sessions stated parts node digest"; complete: stated
---                         = parts; node: of the last session that came
+--                         = parts; node: one that has it, or "-"
 --   names:<id>/<part>     "name limit name limit ...", of limit=auto "name
 --                         start=min-max"; parts 0 to stated - 1
 --   limit:<name>          groups "limit id id ...;", the lowest first; all with
@@ -22,6 +22,9 @@
 
 -- the id of a session that states no limits, or whose worker exits
 local NO_CONFIGURATION = '-'
+
+-- sessions among which another one of a configuration is searched for
+local SEARCHED = 64
 
 -- characters of a digest that may be an id, then all of them
 local ID_LENGTHS = { 4, 6, 8, -1 }
@@ -43,6 +46,8 @@ local function limits_id(key, digest)
     end
     return free
 end
+
+local function session_node(session) return string.match(session, '^[^:]+') end
 
 -- A configuration: sessions registered with it, parts stated, parts in all,
 -- a node that has it, and its digest.
@@ -69,19 +74,36 @@ local function limits_join(key, id, digest, session, joined)
     local config = limits_read(key, id)
     if not joined then
         config.sessions = config.sessions + 1
-        config.node = string.match(session, '^[^:]+')
+        config.node = session_node(session)
         config.digest = digest
         limits_write(key, id, config)
     end
     return config.parts > 0 and config.stated == config.parts and 0 or 1
 end
 
+-- A node that has a configuration, among some sessions but this one.
+local function limits_holder(key, sessions, id, session)
+    local names = redis.call('ZRANGE', sessions, 0, SEARCHED - 1)
+    if #names == 0 then return '-' end
+    for i, text in ipairs(redis.call('HMGET', key, unpack(names))) do
+        local entry = names[i] ~= session and entry_parse(text or '')
+        if entry and entry.configuration == id then
+            return session_node(names[i])
+        end
+    end
+    return '-'
+end
+
 -- A session leaves its configuration. If it was the last one, some later
--- limits_withdraw(), at the next beat at the latest, withdraws the limits.
-local function limits_leave(key, id)
+-- limits_withdraw(), at the next beat at the latest, withdraws the limits. A
+-- message must not send the operator to a node that has other limits by then.
+local function limits_leave(key, sessions, id, session)
     if id == NO_CONFIGURATION then return end
     local config = limits_read(key, id)
     config.sessions = math.max(config.sessions - 1, 0)
+    if config.sessions > 0 and config.node == session_node(session) then
+        config.node = limits_holder(key, sessions, id, session)
+    end
     limits_write(key, id, config)
     if config.sessions > 0 then return end
     local leaving = redis.call('HGET', key, 'leaving')

@@ -13,8 +13,10 @@ local function limits_node(key, text, session)
     for i = 1, #fields do
         local sessions, node =
             string.match(configs[i] or '', '^(%d+) .* (%S+) %S+$')
-        if node and node ~= own then return node end
-        if node and sessions ~= '0' then namesake = node end
+        if node and node ~= '-' and sessions ~= '0' then
+            if node ~= own then return node end
+            namesake = node
+        end
     end
     return namesake
 end
