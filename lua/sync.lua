@@ -516,6 +516,7 @@ for n, ask in ipairs(call.acquires) do
 end
 if sem.fair then fairs.write(sem) end
 if KEYS[5] and next(call.dropped) then
+-- @include "include/leases.lua"
 -- @include "include/fair_named.lua"
 end
 -- an account without permits has no idle ones

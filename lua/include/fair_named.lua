@@ -5,11 +5,13 @@
 -- Replies to an account that may be on their way: NGX_HTTP_DSEM_MAX_INFLIGHT of
 -- ngx_module/semaphore/ngx_http_dsem_dispatch.c. A lost one ends the epoch.
 local REPLIES = 8
--- ms after the last one: two of the longest leases. A session that has not
--- declared within a lease is removed, and its tickets are new ones then; a
--- recovery may last another lease. Only an outage of Redis itself, in which no
--- lease ends, may take longer.
-local NAMED_MS = 7200000
+-- How long the key stays after the last reply: two of the longest registered
+-- leases, and NAMED_MS at least. A session that has not declared within a
+-- lease is removed, and its tickets are new ones then; a recovery may last
+-- another lease. While Redis is unavailable no lease ends: after a longer
+-- outage a ticket whose reply was lost is queued again. Not longer, as clients
+-- may choose the names.
+local NAMED_LEASES, NAMED_MS = 2, 60000
 -- Fields that one call reads; those of a small hash are all read.
 local STEP = 32
 
@@ -48,7 +50,9 @@ local function named_add(key, view)
     local set = { call.session, string.format(' !%.0f%s', call.epoch, list) }
     named_trim(key, view, set)
     redis.call('HSET', key, unpack(set))
-    redis.call('PEXPIRE', key, NAMED_MS)
+    local longest = leases_last(redis.call('HGET', view.key, 'leases'),
+        view.entry.lease)
+    redis.call('PEXPIRE', key, math.max(NAMED_LEASES * longest, NAMED_MS))
 end
 
 named_add(KEYS[5], view)

@@ -168,11 +168,6 @@ $two->declare('long', tickets => [ @waits[20 .. 27] ]);
 is $state->waiting('long'), 20, 'of the last eight replies: none queued again';
 $two->declared;
 
-# the key goes by itself, later than sessions and tickets
-my $ttl = $scripts->redis->cmd('PTTL', $state->named_key('long'));
-cmp_ok $ttl, '>', 3_600_000, 'kept longer than any lease';
-cmp_ok $ttl, '<=', 7_200_000, 'but not for ever';
-
 # a key of another type is no loss of state
 $scripts->redis->cmd('DEL', $state->named_key('type'));
 $scripts->redis->cmd('SET', $state->named_key('type'), 'x');
