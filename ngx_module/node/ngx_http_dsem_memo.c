@@ -5,9 +5,9 @@
  * Owns, in the zone, the limits that were found last, by name: a worker that
  * has not seen requests of a name for a while, or has just started, has that
  * of its siblings when Redis is unavailable or has lost it; the limits in force
- * that are lower than those asked for, for the same purpose; and what the log
- * has of lower limits of other nodes and of malformed orders, as one worker
- * logs for all.
+ * that are lower than those asked for, and pauses, for the same purpose; and
+ * what the log has of lower limits of other nodes and of malformed orders, as
+ * one worker logs for all.
  *
  * Limits that were found, and those in the log, are of names of the
  * configuration: the hash is enough for these.  Lower limits are also those of
@@ -35,7 +35,7 @@
 /* names with "limit=auto" of a node, of all its configurations */
 #define NGX_HTTP_DSEM_MEMO_LIMITS  64
 
-/* names with a lower limit in force, an operator's order for example */
+/* names that are paused, or with a lower limit in force, such as an order */
 #define NGX_HTTP_DSEM_MEMO_LOWER   64
 
 /* ms without a reply of its name; then a place is for another one */
@@ -51,12 +51,14 @@
 /* ms without a foreign message; the next one is logged again */
 #define NGX_HTTP_DSEM_MEMO_QUIET   60000
 
-/* instead of a limit: a process writes the name of the place */
+/* instead of a value: a process writes the name of the place */
 #define NGX_HTTP_DSEM_MEMO_TAKEN   ((ngx_atomic_uint_t) -1)
 
 
 typedef struct {
-    ngx_atomic_t                 limit;        /* plus 1; 0: free, or ended */
+    ngx_atomic_t                 value;        /* 2 * (limit + 1), and 1 more if
+                                                  the name is paused; without a
+                                                  lower limit 0, or 1 */
     ngx_atomic_t                 shown;        /* monotonic ms, of the last
                                                   reply with it */
     uint32_t                     hash;         /* of the name, in its space */
@@ -84,12 +86,13 @@ struct ngx_http_dsem_memo_s {
 };
 
 
-static ngx_uint_t ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower,
-    ngx_str_t *name, uint32_t hash);
+static ngx_http_dsem_memo_lower_t *ngx_http_dsem_memo_find(
+    ngx_http_dsem_memo_t *memo, ngx_str_t *name, uint32_t hash,
+    ngx_atomic_uint_t *value);
+static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo,
+    ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t value);
 static ngx_uint_t ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
     ngx_http_dsem_memo_lower_t *best);
-static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower,
-    ngx_str_t *name, uint32_t hash, ngx_int_t limit);
 
 
 /* of a process without a zone */
@@ -229,14 +232,10 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
 
 
 /*
- * The limit in force, and the one that was asked for.  A lower one takes a
- * place, until the one that was asked for is in force.  A higher one says only
- * that this request asked for less than others: what others asked for is not in
- * force.
- *
- * Where no place is free it is that of the name whose last reply is the oldest,
- * but not of one in use: names that clients choose, for each of which requests
- * ask for different limits, would take that of a name with an order.
+ * The limit in force, and the one that was asked for; -1: unknown.  A lower one
+ * takes a place, until the one that was asked for is in force, and so does a
+ * pause.  A higher one says only that this request asked for less than others:
+ * what others asked for is not in force.
  *
  * If two workers take or change a place at the same time one may do so in vain:
  * the next reply to a worker corrects it.
@@ -244,101 +243,112 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
 
 void
 ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
-    uint32_t hash, ngx_int_t own, ngx_int_t limit)
+    uint32_t hash, ngx_int_t own, ngx_int_t limit, ngx_uint_t paused)
 {
-    ngx_uint_t                   i;
     ngx_atomic_uint_t            value, before;
-    ngx_http_dsem_memo_lower_t  *lower, *place;
+    ngx_http_dsem_memo_lower_t  *lower;
 
     if (memo == NULL) {
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    place = NULL;
+    lower = ngx_http_dsem_memo_find(memo, name, hash, &before);
+    value = before / 2;
+
+    if (own != -1 && (value || limit < own)) {
+        value = (limit == own) ? 0 : limit + 1;
+    }
+
+    value = 2 * value + paused;
+
+    if (lower) {
+
+        if (value) {
+            lower->shown = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+        }
+
+        /* unless it has become the place of another name */
+        (void) ngx_atomic_cmp_set(&lower->value, before, value);
+
+    } else if (value) {
+        ngx_http_dsem_memo_take(memo, name, hash, value);
+    }
+}
+
+
+/* the place of a name, and its value; NULL: it has none, the value is 0 */
+
+static ngx_http_dsem_memo_lower_t *
+ngx_http_dsem_memo_find(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash, ngx_atomic_uint_t *value)
+{
+    ngx_uint_t                   i, same;
+    ngx_http_dsem_memo_lower_t  *lower;
 
     for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
-        before = lower->limit;
 
-        if (limit < own && ngx_http_dsem_memo_better(lower, place)) {
-            place = lower;
-        }
+        /* the value is that of the name if neither has changed meanwhile */
 
-        if (before == 0 && lower->len == 0) {
+        do {
+            *value = lower->value;
+
+            ngx_memory_barrier();
+
+            same = (lower->hash == hash
+                    && lower->len == name->len
+                    && ngx_memcmp(lower->name, name->data, name->len) == 0);
+
+            ngx_memory_barrier();
+
+        } while (lower->value != *value);
+
+        if (*value == 0 && lower->len == 0) {
             break;
         }
 
-        if (before != NGX_HTTP_DSEM_MEMO_TAKEN
-            && (limit <= own || before)
-            && ngx_http_dsem_memo_is(lower, name, hash))
-        {
-            value = (limit == own) ? 0 : limit + 1;
-
-            if (value) {
-                lower->shown = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
-            }
-
-            /* unless it has become the place of another name */
-            (void) ngx_atomic_cmp_set(&lower->limit, before, value);
-            return;
+        if (*value != NGX_HTTP_DSEM_MEMO_TAKEN && same) {
+            return lower;
         }
     }
 
-    if (place) {
-        ngx_http_dsem_memo_take(place, name, hash, limit);
-    }
+    *value = 0;
+
+    return NULL;
 }
 
 
-/* whether the place has this name; its limit was read before */
-
-static ngx_uint_t
-ngx_http_dsem_memo_is(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
-    uint32_t hash)
-{
-    ngx_memory_barrier();
-
-    return lower->hash == hash
-           && lower->len == name->len
-           && ngx_memcmp(lower->name, name->data, name->len) == 0;
-}
-
-
-/* for another name: a free one, or the one whose last reply is the oldest */
-
-static ngx_uint_t
-ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
-    ngx_http_dsem_memo_lower_t *best)
-{
-    if (lower->limit == NGX_HTTP_DSEM_MEMO_TAKEN) {
-        return 0;
-    }
-
-    if (best == NULL || lower->limit == 0) {
-        return best == NULL || best->limit != 0;
-    }
-
-    return best->limit != 0
-           && (ngx_atomic_int_t) (lower->shown - best->shown) < 0;
-}
-
-
-/* another process may be ahead, by the time of its reply, too */
+/*
+ * A place for a name.  Where none is free it is that of the name whose last
+ * reply is the oldest, but not of one in use: names that clients choose, for
+ * each of which requests ask for different limits, would take that of a name
+ * with an order.  Another process may be ahead, by the time of its reply, too.
+ */
 
 static void
-ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
-    uint32_t hash, ngx_int_t limit)
+ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash, ngx_atomic_uint_t value)
 {
-    ngx_atomic_uint_t  now, before;
+    ngx_uint_t                   i;
+    ngx_atomic_uint_t            now, before;
+    ngx_http_dsem_memo_lower_t  *lower;
+
+    lower = &memo->lower[0];
+
+    for (i = 1; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
+        if (ngx_http_dsem_memo_better(&memo->lower[i], lower)) {
+            lower = &memo->lower[i];
+        }
+    }
 
     now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
-    before = lower->limit;
+    before = lower->value;
 
     if (before == NGX_HTTP_DSEM_MEMO_TAKEN
         || (before
             && now + NGX_HTTP_DSEM_MEMO_KEEP - lower->shown
                < 2 * NGX_HTTP_DSEM_MEMO_KEEP)
-        || !ngx_atomic_cmp_set(&lower->limit, before,
+        || !ngx_atomic_cmp_set(&lower->value, before,
                                NGX_HTTP_DSEM_MEMO_TAKEN))
     {
         return;
@@ -351,7 +361,23 @@ ngx_http_dsem_memo_take(ngx_http_dsem_memo_lower_t *lower, ngx_str_t *name,
 
     ngx_memory_barrier();
 
-    lower->limit = limit + 1;
+    lower->value = value;
+}
+
+
+/* a free place, or the one whose last reply is the oldest */
+
+static ngx_uint_t
+ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
+    ngx_http_dsem_memo_lower_t *best)
+{
+    if (lower->value == NGX_HTTP_DSEM_MEMO_TAKEN || best->value == 0) {
+        return 0;
+    }
+
+    return lower->value == 0
+           || best->value == NGX_HTTP_DSEM_MEMO_TAKEN
+           || (ngx_atomic_int_t) (lower->shown - best->shown) < 0;
 }
 
 
@@ -364,39 +390,33 @@ ngx_int_t
 ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
     uint32_t hash, ngx_int_t own, ngx_int_t seen)
 {
-    ngx_int_t                    limit;
-    ngx_uint_t                   i, same;
-    ngx_atomic_uint_t            before;
-    ngx_http_dsem_memo_lower_t  *lower;
+    ngx_atomic_uint_t  value;
 
     if (memo == NULL) {
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
-        lower = &memo->lower[i];
-
-        /* the limit is that of the name if neither has changed meanwhile */
-
-        do {
-            before = lower->limit;
-            same = ngx_http_dsem_memo_is(lower, name, hash);
-
-            ngx_memory_barrier();
-
-        } while (lower->limit != before);
-
-        if (before == 0 && lower->len == 0) {
-            break;
-        }
-
-        if (before != NGX_HTTP_DSEM_MEMO_TAKEN && same) {
-            limit = (ngx_int_t) before - 1;
-            return (limit == -1) ? own : ngx_min(own, limit);
-        }
+    if (ngx_http_dsem_memo_find(memo, name, hash, &value) == NULL) {
+        return ngx_min(own, seen);
     }
 
-    return ngx_min(own, seen);
+    return (value < 2) ? own : ngx_min(own, (ngx_int_t) (value / 2) - 1);
+}
+
+
+ngx_uint_t
+ngx_http_dsem_memo_paused(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash)
+{
+    ngx_atomic_uint_t  value;
+
+    if (memo == NULL) {
+        memo = &ngx_http_dsem_memo_alone;
+    }
+
+    (void) ngx_http_dsem_memo_find(memo, name, hash, &value);
+
+    return value % 2;
 }
 
 

@@ -312,39 +312,39 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
 }
 
 
-/* what is in force in an outage, too */
+/*
+ * What is in force in an outage, too.  While Redis recovers not all
+ * configurations are registered again; that of "limit=auto" is kept elsewhere.
+ */
 
 static void
 ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_int_t limit)
 {
-    uint32_t                  hash;
-    ngx_str_t                *name;
+    ngx_int_t                 own;
     ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_account_t  *account;
     ngx_http_dsem_literal_t  *literal;
 
     account = sync->account;
     limits = &account->session->limits;
-    name = &account->node.str;
-    hash = account->node.node.key;
-
-    /* while Redis recovers not all configurations are registered again */
+    own = -1;
 
     if (values[NGX_HTTP_DSEM_SYNC_RECOVERY] == 0) {
         literal = ngx_http_dsem_account_literal(account);
 
         if (literal) {
             ngx_http_dsem_limits_seen(limits, literal, limit);
+            own = literal->max ? -1 : literal->limit;
 
         } else if (account->servers == NULL) {
-            ngx_http_dsem_limits_seen_lower(limits, name, hash, sync->limit,
-                                            limit);
+            own = sync->limit;
         }
     }
 
-    ngx_http_dsem_limits_seen_paused(limits, name, hash,
-                                     values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
+    ngx_http_dsem_limits_seen_lower(limits, &account->node.str,
+                                   account->node.node.key, own, limit,
+                                   values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
 }
 
 

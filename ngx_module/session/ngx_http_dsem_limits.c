@@ -368,14 +368,6 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
         memory->in_force = limit + 1;
     }
 
-    /* in any case: of an order that has ended siblings may know nothing */
-
-    if (literal->max == 0) {
-        ngx_http_dsem_limits_seen_lower(limits, &literal->node.str,
-                                        literal->node.node.key,
-                                        literal->limit, limit);
-    }
-
     if (literal->in_force == limit) {
         return;
     }
@@ -391,23 +383,25 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 
 
 /*
- * The limit in force of a name, and what its requests ask for.  A lower one,
- * such as an order, is remembered for the time without Redis: accounts are
- * freed when they are empty, and a worker may start in an outage.  An exiting
- * worker asks for a limit of before the reload: that this one is in force says
- * nothing about that of now.
+ * What a reply has shown of a name: the limit in force, what its requests ask
+ * for, or -1 where it says nothing of limits, and a pause.  A lower limit, such
+ * as an order, and a pause are remembered for the time without Redis: accounts
+ * are freed when they are empty, and a worker may start in an outage.  An
+ * exiting worker asks for a limit of before the reload: that this one is in
+ * force says nothing about that of now.
  */
 
 void
 ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
-    ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit)
+    ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit,
+    ngx_uint_t paused)
 {
     if (ngx_exiting && limit == own) {
-        return;
+        own = -1;
     }
 
     ngx_http_dsem_memo_set_lower(limits->memo, name, hash ^ limits->space,
-                                 own, limit);
+                                 own, limit, paused);
 }
 
 
@@ -422,29 +416,14 @@ ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
 }
 
 
-/*
- * Whether a name is paused is remembered beside its lower limit, as one of 0 of
- * another name: a request asks for its limit all the same.
- */
-
-void
-ngx_http_dsem_limits_seen_paused(ngx_http_dsem_limits_t *limits,
-    ngx_str_t *name, uint32_t hash, ngx_uint_t paused)
-{
-    ngx_http_dsem_memo_set_lower(limits->memo, name, ~hash ^ limits->space, 1,
-                                 !paused);
-}
-
-
 /* as far as the node has seen it */
 
 ngx_uint_t
 ngx_http_dsem_limits_paused(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
     uint32_t hash)
 {
-    return ngx_http_dsem_memo_lower(limits->memo, name, ~hash ^ limits->space,
-                                    1, 1)
-           == 0;
+    return ngx_http_dsem_memo_paused(limits->memo, name,
+                                     hash ^ limits->space);
 }
 
 
@@ -571,12 +550,6 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
 
     literal->in_force = limit;
     literal->elsewhere = 1;
-
-    if (literal->max == 0) {
-        ngx_http_dsem_limits_seen_lower(limits, &literal->node.str,
-                                        literal->node.node.key,
-                                        literal->limit, limit);
-    }
 
     if (limit == literal->limit || (node->len && limit > literal->limit)) {
         return;
