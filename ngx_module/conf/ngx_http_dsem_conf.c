@@ -318,23 +318,6 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
         return NULL;
     }
 
-    /*
-     * set by ngx_pcalloc():
-     *
-     *     dmcf->redis = NULL;
-     *     dmcf->prefix = { 0, NULL };
-     *     dmcf->node = { 0, NULL };
-     *     dmcf->zone = NULL;
-     *     dmcf->enabled = 0;
-     *     dmcf->api = NULL;
-     *     dmcf->hold = NULL;
-     *     dmcf->readers = NULL;
-     *     dmcf->pools = NULL;
-     *     dmcf->locations = NULL;
-     *     dmcf->longest = 0;
-     *     dmcf->longest_name = { 0, NULL };
-     */
-
     dmcf->connect_timeout = NGX_CONF_UNSET_MSEC;
     dmcf->timeout = NGX_CONF_UNSET_MSEC;
     dmcf->lease = NGX_CONF_UNSET_MSEC;
@@ -485,20 +468,6 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     if (dlcf == NULL) {
         return NULL;
     }
-
-    /*
-     * set by ngx_pcalloc():
-     *
-     *     dlcf->above = NULL;
-     *     dlcf->loc_conf = NULL;
-     *     dlcf->below = NULL;
-     *     dlcf->named = NULL;
-     *     dlcf->names = NULL;
-     *     dlcf->exact = 0;
-     *     dlcf->regex = 0;
-     *     dlcf->body_asked = 0;
-     *     dlcf->body_missed = 0;
-     */
 
     dlcf->limits = NGX_CONF_UNSET_PTR;
 
