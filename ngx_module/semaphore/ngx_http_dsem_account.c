@@ -89,16 +89,8 @@ ngx_http_dsem_accounts_dirty(void)
 ngx_http_dsem_account_t *
 ngx_http_dsem_account_find(ngx_str_t *name, uint32_t hash)
 {
-    ngx_str_node_t  *node;
-
-    node = ngx_str_rbtree_lookup(&ngx_http_dsem_accounts.names, name, hash);
-
-    if (node == NULL) {
-        return NULL;
-    }
-
     return (ngx_http_dsem_account_t *)
-                   ((u_char *) node - offsetof(ngx_http_dsem_account_t, node));
+               ngx_str_rbtree_lookup(&ngx_http_dsem_accounts.names, name, hash);
 }
 
 

@@ -217,16 +217,8 @@ static ngx_http_dsem_fair_key_t *
 ngx_http_dsem_fair_find(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
     uint32_t hash)
 {
-    ngx_str_node_t  *node;
-
-    node = ngx_str_rbtree_lookup(&fair->keys, name, hash);
-
-    if (node == NULL) {
-        return NULL;
-    }
-
     return (ngx_http_dsem_fair_key_t *)
-                  ((u_char *) node - offsetof(ngx_http_dsem_fair_key_t, node));
+               ngx_str_rbtree_lookup(&fair->keys, name, hash);
 }
 
 

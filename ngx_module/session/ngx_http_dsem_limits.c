@@ -309,16 +309,8 @@ ngx_http_dsem_literal_t *
 ngx_http_dsem_limits_find(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
     uint32_t hash)
 {
-    ngx_str_node_t  *node;
-
-    node = ngx_str_rbtree_lookup(&limits->names, name, hash);
-
-    if (node == NULL) {
-        return NULL;
-    }
-
     return (ngx_http_dsem_literal_t *)
-                  ((u_char *) node - offsetof(ngx_http_dsem_literal_t, node));
+               ngx_str_rbtree_lookup(&limits->names, name, hash);
 }
 
 
