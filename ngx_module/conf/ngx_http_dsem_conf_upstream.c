@@ -17,9 +17,9 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
-#include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_text.h"
 
 
 static char *ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf);
@@ -36,8 +36,6 @@ static ngx_int_t ngx_http_dsem_upstream_sized(ngx_conf_t *cf,
 static ngx_int_t ngx_http_dsem_upstream_server(ngx_pool_t *pool,
     ngx_array_t *servers, ngx_http_upstream_rr_peer_t *peer);
 static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
-static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
-    const void *two);
 
 
 static const char  ngx_http_dsem_upstream_sticky[] =
@@ -326,8 +324,7 @@ ngx_http_dsem_upstream_table(ngx_pool_t *pool,
     }
 
     ngx_qsort(servers.elts, servers.nelts,
-              sizeof(ngx_http_dsem_pool_server_t),
-              ngx_http_dsem_upstream_compare);
+              sizeof(ngx_http_dsem_pool_server_t), ngx_http_dsem_text_order);
 
     table->servers = servers.elts;
     table->n = servers.nelts;
@@ -490,17 +487,6 @@ ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr)
         sin = (struct sockaddr_in *) sockaddr;
         return (ntohl(sin->sin_addr.s_addr) >> 24) == 127;
     }
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_upstream_compare(const void *one, const void *two)
-{
-    const ngx_http_dsem_pool_server_t *a = one;
-    const ngx_http_dsem_pool_server_t *b = two;
-
-    return (int) ngx_memn2cmp(a->name.data, b->name.data, a->name.len,
-                              b->name.len);
 }
 
 

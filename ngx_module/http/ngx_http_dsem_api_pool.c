@@ -19,6 +19,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_pool.h"
+#include "ngx_http_dsem_text.h"
 
 
 static ngx_int_t ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
@@ -34,8 +35,6 @@ static ngx_http_dsem_api_server_t *ngx_http_dsem_api_pool_add(
 static void ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_pool_sum(ngx_int_t *sum, ngx_int_t n);
-static int ngx_libc_cdecl ngx_http_dsem_api_pool_cmp(const void *one,
-    const void *two);
 
 
 /*
@@ -77,7 +76,7 @@ ngx_http_dsem_api_pool(ngx_pool_t *pool,
     ngx_http_dsem_api_pool_limits(*result, fleet);
 
     ngx_qsort((*result)->servers.elts, (*result)->servers.nelts,
-              sizeof(ngx_http_dsem_api_server_t), ngx_http_dsem_api_pool_cmp);
+              sizeof(ngx_http_dsem_api_server_t), ngx_http_dsem_text_order);
 
     return NGX_OK;
 }
@@ -393,17 +392,4 @@ ngx_http_dsem_api_pool_decode(ngx_str_t *name)
     }
 
     name->len = p - name->data;
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_api_pool_cmp(const void *one, const void *two)
-{
-    ngx_http_dsem_api_server_t  *first, *second;
-
-    first = (ngx_http_dsem_api_server_t *) one;
-    second = (ngx_http_dsem_api_server_t *) two;
-
-    return (int) ngx_memn2cmp(first->name.data, second->name.data,
-                              first->name.len, second->name.len);
 }

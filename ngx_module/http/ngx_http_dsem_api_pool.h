@@ -15,7 +15,8 @@
 
 /* limits are of one server; -1: unknown */
 typedef struct {
-    ngx_str_t     name;         /* as nginx prints the address */
+    ngx_str_t     name;         /* first, for text_order(); as nginx prints the
+                                   address */
     ngx_str_t     encoded;
     ngx_int_t     in_use;
     ngx_int_t     limit;        /* in force */

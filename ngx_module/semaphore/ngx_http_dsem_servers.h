@@ -23,7 +23,8 @@
 
 
 typedef struct {
-    ngx_str_t                  name;       /* as nginx prints the address */
+    ngx_str_t                  name;       /* first, for text_order(); as nginx
+                                              prints the address */
     ngx_str_t                  encoded;    /* as texts of Redis have it */
     ngx_int_t                  limit;      /* its own, "max_conns", permits;
                                               without one the largest there
