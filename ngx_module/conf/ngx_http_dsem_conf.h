@@ -322,6 +322,7 @@ ngx_int_t ngx_http_dsem_conf_api_merge(ngx_conf_t *cf,
 ngx_uint_t ngx_http_dsem_conf_api_answers(ngx_conf_t *cf,
     ngx_flag_t above, ngx_flag_t *here, ngx_http_handler_pt handler,
     const char *name);
+ngx_uint_t ngx_http_dsem_conf_api_loopback(struct sockaddr *sa);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

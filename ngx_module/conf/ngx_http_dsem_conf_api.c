@@ -44,7 +44,6 @@ static ngx_uint_t ngx_http_dsem_conf_api_password(void *conf);
 static ngx_uint_t ngx_http_dsem_conf_api_asks(void *conf);
 static ngx_uint_t ngx_http_dsem_conf_api_private(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf);
-static ngx_uint_t ngx_http_dsem_conf_api_loopback(struct sockaddr *sa);
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_api_params[] = {
@@ -431,7 +430,9 @@ ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 }
 
 
-static ngx_uint_t
+/* the address is one of this machine only */
+
+ngx_uint_t
 ngx_http_dsem_conf_api_loopback(struct sockaddr *sa)
 {
     switch (sa->sa_family) {

@@ -35,7 +35,6 @@ static ngx_int_t ngx_http_dsem_upstream_sized(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_upstream_rr_peer_t *peer);
 static ngx_int_t ngx_http_dsem_upstream_server(ngx_pool_t *pool,
     ngx_array_t *servers, ngx_http_upstream_rr_peer_t *peer);
-static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
 
 
 static const char  ngx_http_dsem_upstream_sticky[] =
@@ -410,7 +409,7 @@ ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
         for (peer = peers->peer; peer; peer = peer->next) {
 
             if (loopback == NULL
-                && ngx_http_dsem_upstream_loopback(peer->sockaddr))
+                && ngx_http_dsem_conf_api_loopback(peer->sockaddr))
             {
                 loopback = peer;
             }
@@ -459,34 +458,6 @@ ngx_http_dsem_upstream_careless(ngx_conf_t *cf,
                   us->line);
 
     return 1;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr)
-{
-    struct sockaddr_in   *sin;
-#if (NGX_HAVE_INET6)
-    struct sockaddr_in6  *sin6;
-#endif
-
-    switch (sockaddr->sa_family) {
-
-#if (NGX_HAVE_UNIX_DOMAIN)
-    case AF_UNIX:
-        return 1;
-#endif
-
-#if (NGX_HAVE_INET6)
-    case AF_INET6:
-        sin6 = (struct sockaddr_in6 *) sockaddr;
-        return IN6_IS_ADDR_LOOPBACK(&sin6->sin6_addr);
-#endif
-
-    default: /* AF_INET */
-        sin = (struct sockaddr_in *) sockaddr;
-        return (ntohl(sin->sin_addr.s_addr) >> 24) == 127;
-    }
 }
 
 
