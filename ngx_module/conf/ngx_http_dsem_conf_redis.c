@@ -15,6 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_text.h"
 
 
 #define NGX_HTTP_DSEM_REDIS_PORT     6379
@@ -290,9 +291,8 @@ ngx_http_dsem_conf_redis_mode(ngx_str_t *text, ngx_int_t *number)
     ngx_int_t  i;
 
     for (i = 0; ngx_http_dsem_redis_modes[i].len; i++) {
-        if (ngx_http_dsem_redis_modes[i].len == text->len
-            && ngx_memcmp(ngx_http_dsem_redis_modes[i].data, text->data,
-                          text->len) == 0)
+        if (ngx_http_dsem_text_order(&ngx_http_dsem_redis_modes[i], text)
+            == 0)
         {
             *number = i;
             return NGX_OK;

@@ -355,11 +355,7 @@ ngx_http_dsem_upstream_server(ngx_pool_t *pool, ngx_array_t *servers,
     server = servers->elts;
 
     for (i = 0; i < servers->nelts; i++) {
-        if (server[i].name.len == peer->name.len
-            && ngx_memcmp(server[i].name.data, peer->name.data,
-                          peer->name.len)
-               == 0)
-        {
+        if (ngx_http_dsem_text_order(&server[i].name, &peer->name) == 0) {
             /* an address that is written twice is one server */
             server[i].limit = ngx_min(server[i].limit, limit);
             return NGX_OK;

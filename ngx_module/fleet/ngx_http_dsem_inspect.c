@@ -162,8 +162,7 @@ ngx_http_dsem_inspect_semaphore(ngx_http_dsem_fleet_t *fleet,
 
     name = ngx_http_dsem_text_word(line);
 
-    if (name.len != semaphore->name.len
-        || ngx_memcmp(name.data, semaphore->name.data, name.len) != 0
+    if (ngx_http_dsem_text_order(&name, &semaphore->name) != 0
         || ngx_http_dsem_inspect_numbers(line, counts, 2) != NGX_OK
         || ngx_http_dsem_inspect_limit(line, &semaphore->limit) != NGX_OK
         || ngx_http_dsem_inspect_limit(line, &semaphore->configured) != NGX_OK

@@ -186,10 +186,8 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
 
         for (k = 0; k < n; k++) {
 
-            if (server[k].encoded.len == own->encoded.len
-                && ngx_memcmp(server[k].encoded.data, own->encoded.data,
-                              own->encoded.len)
-                   == 0)
+            if (ngx_http_dsem_text_order(&server[k].encoded, &own->encoded)
+                == 0)
             {
                 break;
             }
@@ -324,9 +322,7 @@ ngx_http_dsem_api_pool_configured(ngx_pool_t *pool, ngx_str_t *semaphore,
     for (i = 0; i < servers.n; i++) {
         own = &servers.servers[i];
 
-        if (own->encoded.len == server->len
-            && ngx_memcmp(own->encoded.data, server->data, server->len) == 0)
-        {
+        if (ngx_http_dsem_text_order(&own->encoded, server) == 0) {
             limit = ngx_min(own->limit, dscf->limit->number);
 
             /* an order for all servers may be above the configured limit */

@@ -18,6 +18,7 @@
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_semaphore.h"
+#include "ngx_http_dsem_text.h"
 
 
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
@@ -429,9 +430,7 @@ ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other)
 {
     return one->ask.pool == other->ask.pool
-           && one->ask.name.len == other->ask.name.len
-           && ngx_memcmp(one->ask.name.data, other->ask.name.data,
-                         one->ask.name.len) == 0;
+           && ngx_http_dsem_text_order(&one->ask.name, &other->ask.name) == 0;
 }
 
 

@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
+#include "ngx_http_dsem_text.h"
 
 
 typedef struct {
@@ -401,10 +402,7 @@ ngx_http_dsem_pool_find(ngx_http_dsem_pool_peer_t *peer,
 
         for (next = peers->peer; next; next = next->next) {
 
-            if (next->name.len == peer->server.len
-                && ngx_memcmp(next->name.data, peer->server.data,
-                              peer->server.len)
-                   == 0
+            if (ngx_http_dsem_text_order(&next->name, &peer->server) == 0
                 && (found == NULL
                     || ngx_http_dsem_pool_peer_usable(peers, next)))
             {
@@ -628,7 +626,6 @@ ngx_http_dsem_srv_conf_t *
 ngx_http_dsem_pool_conf(ngx_str_t *semaphore)
 {
     ngx_uint_t                  i;
-    ngx_http_dsem_limit_t      *limit;
     ngx_http_dsem_main_conf_t  *dmcf;
     ngx_http_dsem_srv_conf_t  **dscf;
 
@@ -642,12 +639,8 @@ ngx_http_dsem_pool_conf(ngx_str_t *semaphore)
     dscf = dmcf->pools->elts;
 
     for (i = 0; i < dmcf->pools->nelts; i++) {
-        limit = dscf[i]->limit;
 
-        if (limit->encoded.len == semaphore->len
-            && ngx_memcmp(limit->encoded.data, semaphore->data,
-                          semaphore->len)
-               == 0)
+        if (ngx_http_dsem_text_order(&dscf[i]->limit->encoded, semaphore) == 0)
         {
             return dscf[i];
         }

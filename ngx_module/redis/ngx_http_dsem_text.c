@@ -110,7 +110,7 @@ ngx_http_dsem_text_number(ngx_str_t *line, int64_t *value)
 }
 
 
-/* for elements that begin with a name, or another string */
+/* 0: equal; for strings, and elements that begin with a name */
 
 int ngx_libc_cdecl
 ngx_http_dsem_text_order(const void *one, const void *two)

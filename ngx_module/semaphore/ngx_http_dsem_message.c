@@ -412,8 +412,7 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
         }
     }
 
-    namesake = (node.len == session->node.len
-                && ngx_memcmp(node.data, session->node.data, node.len) == 0);
+    namesake = (ngx_http_dsem_text_order(&node, &session->node) == 0);
 
     ngx_http_dsem_limits_lower_elsewhere(&session->limits, literal, limit,
                                          &node, namesake);

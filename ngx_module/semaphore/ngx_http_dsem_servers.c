@@ -23,6 +23,7 @@
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_servers.h"
+#include "ngx_http_dsem_text.h"
 
 
 static ngx_int_t ngx_http_dsem_servers_find(ngx_http_dsem_servers_t *servers,
@@ -197,10 +198,7 @@ ngx_http_dsem_servers_of(ngx_http_dsem_servers_t *servers,
         one = &servers->servers[i];
         other = &pool->servers[i];
 
-        if (one->name.len != other->name.len
-            || ngx_memcmp(one->name.data, other->name.data, one->name.len)
-               != 0)
-        {
+        if (ngx_http_dsem_text_order(&one->name, &other->name) != 0) {
             return 0;
         }
 
@@ -464,9 +462,7 @@ ngx_http_dsem_servers_encoded(ngx_http_dsem_servers_t *servers,
     for (i = 0; i < servers->nsorted; i++) {
         server = &servers->servers[servers->sorted[i]];
 
-        if (server->encoded.len == text->len
-            && ngx_memcmp(server->encoded.data, text->data, text->len) == 0)
-        {
+        if (ngx_http_dsem_text_order(&server->encoded, text) == 0) {
             return servers->sorted[i];
         }
     }
