@@ -535,7 +535,6 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
     }
 
     redis->state = worst->condition;
-    redis->shard = worst->shard;
     redis->since = ngx_http_dsem_monotonic() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);
 

@@ -54,7 +54,6 @@ ngx_uint_t ngx_http_dsem_survey_asked(ngx_str_t *name);
 /* Redis as this worker sees it */
 typedef struct {
     ngx_http_dsem_condition_e      state;     /* the worst of the shards */
-    ngx_uint_t                     shard;     /* which that is */
     uint64_t                       since;     /* ms in this state */
     ngx_str_t                      reason;    /* empty: none */
     ngx_str_t                      address;   /* no secrets in it */

@@ -218,7 +218,6 @@ ngx_http_dsem_api_figures_state(ngx_http_dsem_api_figures_t *figures)
     }
 
     ngx_http_dsem_survey_redis(&figures->redis);
-    figures->since = figures->redis.since;
 }
 
 

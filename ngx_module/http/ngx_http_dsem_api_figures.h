@@ -34,7 +34,6 @@ typedef struct {
     ngx_array_t                         rows;   /* ngx_http_dsem_api_row_t */
     ngx_http_dsem_survey_t             *survey; /* NULL: never read */
     int64_t                             age;    /* ms; -1: never read */
-    int64_t                             since;  /* ms, redis in its state */
     ngx_http_dsem_survey_redis_t        redis;
     ngx_uint_t                          partial;    /* unsigned:1 */
 } ngx_http_dsem_api_figures_t;

@@ -52,9 +52,7 @@ static void ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_nodes(ngx_http_dsem_metrics_t *metrics,
+static void ngx_http_dsem_metric_survey(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_recoveries(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -213,13 +211,13 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_fleet_sessions", "gauge",
       "Worker processes of the fleet, as Redis counts them.",
-      ngx_http_dsem_metric_sessions,
-      ngx_http_dsem_once(0) },
+      ngx_http_dsem_metric_survey,
+      ngx_http_dsem_once(offsetof(ngx_http_dsem_survey_t, nsessions)) },
 
     { "dsem_fleet_nodes", "gauge",
       "Nodes of the fleet that have worker processes.",
-      ngx_http_dsem_metric_nodes,
-      ngx_http_dsem_once(0) },
+      ngx_http_dsem_metric_survey,
+      ngx_http_dsem_once(offsetof(ngx_http_dsem_survey_t, nodes.nelts)) },
 
     { "dsem_fleet_age_seconds", "gauge",
       "Age of the figures of the fleet.",
@@ -239,7 +237,7 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
     { "dsem_redis_state_seconds", "gauge",
       "How long Redis has been in its state.",
       ngx_http_dsem_metric_time,
-      ngx_http_dsem_once(offsetof(ngx_http_dsem_api_figures_t, since)) },
+      ngx_http_dsem_once(offsetof(ngx_http_dsem_api_figures_t, redis.since)) },
 
     { "dsem_redis_recoveries", "counter",
       "Times that Redis had to recover its state, as this node has seen.",
@@ -694,31 +692,16 @@ ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
 
 
 static void
-ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
+ngx_http_dsem_metric_survey(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_survey_t  *survey;
+    u_char  *survey;
 
-    survey = metrics->list.figures.survey;
+    survey = (u_char *) metrics->list.figures.survey;
 
     if (survey) {
         ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
-                                        survey->nsessions);
-    }
-}
-
-
-static void
-ngx_http_dsem_metric_nodes(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
-{
-    ngx_http_dsem_survey_t  *survey;
-
-    survey = metrics->list.figures.survey;
-
-    if (survey) {
-        ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
-                                        survey->nodes.nelts);
+                                  *(ngx_uint_t *) (survey + metric->offset));
     }
 }
 
