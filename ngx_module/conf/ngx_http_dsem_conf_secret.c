@@ -28,7 +28,6 @@ static ngx_int_t ngx_http_dsem_conf_secret_file(ngx_conf_t *cf,
     ngx_str_t *path, ngx_str_t *password);
 static void ngx_http_dsem_conf_secret_auth(ngx_http_dsem_secret_t *auth,
     ngx_str_t *user, ngx_str_t *password);
-static void ngx_http_dsem_conf_secret_auth_cleanup(void *data);
 static void ngx_http_dsem_conf_secret_wipe_dump(ngx_buf_t *dump,
     ngx_str_t *word);
 static u_char *ngx_http_dsem_conf_secret_spelled(u_char *p, u_char *last,
@@ -79,7 +78,7 @@ ngx_http_dsem_conf_secret_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
         return NGX_ERROR;
     }
 
-    cln->handler = ngx_http_dsem_conf_secret_auth_cleanup;
+    cln->handler = ngx_http_dsem_secret_free;
     cln->data = &login->auth;
 
     if (value[2].data) {
@@ -194,13 +193,6 @@ ngx_http_dsem_conf_secret_auth(ngx_http_dsem_secret_t *auth, ngx_str_t *user,
     ngx_http_dsem_resp_string(&command, password);
 
     auth->len = command.len;
-}
-
-
-static void
-ngx_http_dsem_conf_secret_auth_cleanup(void *data)
-{
-    ngx_http_dsem_secret_free(data);
 }
 
 

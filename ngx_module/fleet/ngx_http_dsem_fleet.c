@@ -86,8 +86,10 @@ ngx_http_dsem_fleet_create(void)
 
 
 void
-ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet)
+ngx_http_dsem_fleet_destroy(void *data)
 {
+    ngx_http_dsem_fleet_t *fleet = data;
+
     if (--fleet->users == 0) {
         ngx_destroy_pool(fleet->pool);
     }

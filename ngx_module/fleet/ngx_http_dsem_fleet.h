@@ -118,7 +118,7 @@ typedef struct {
 
 
 ngx_http_dsem_fleet_t *ngx_http_dsem_fleet_create(void);
-void ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet);
+void ngx_http_dsem_fleet_destroy(void *data);
 
 void *ngx_http_dsem_fleet_push(ngx_http_dsem_fleet_t *fleet,
     ngx_array_t *array, size_t size, ngx_str_t *name);

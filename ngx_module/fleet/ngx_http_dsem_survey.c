@@ -69,7 +69,6 @@ static void ngx_http_dsem_survey_reading_handler(void *data,
     ngx_http_dsem_fleet_t *result);
 static ngx_uint_t ngx_http_dsem_survey_behind(
     ngx_http_dsem_survey_topic_t *topic);
-static void ngx_http_dsem_survey_release(void *data);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
 
@@ -206,8 +205,10 @@ ngx_http_dsem_survey_expire(void)
 
 
 void
-ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
+ngx_http_dsem_survey_cancel(void *data)
 {
+    ngx_http_dsem_survey_wait_t *wait = data;
+
     ngx_uint_t                     i;
     ngx_http_dsem_survey_topic_t  *topic;
 
@@ -249,7 +250,7 @@ ngx_http_dsem_survey_hold(ngx_pool_t *pool, ngx_http_dsem_survey_t **survey)
         return NGX_ERROR;
     }
 
-    cln->handler = ngx_http_dsem_survey_release;
+    cln->handler = ngx_http_dsem_fleet_destroy;
     cln->data = fleet;
 
     fleet->users++;
@@ -265,13 +266,6 @@ ngx_uint_t
 ngx_http_dsem_survey_number(void)
 {
     return ngx_http_dsem_survey_state.results;
-}
-
-
-static void
-ngx_http_dsem_survey_release(void *data)
-{
-    ngx_http_dsem_fleet_destroy(data);
 }
 
 

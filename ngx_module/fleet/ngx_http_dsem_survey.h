@@ -39,7 +39,7 @@ void ngx_http_dsem_survey_exit(void);
  */
 ngx_int_t ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait);
 void ngx_http_dsem_survey_expire(void);
-void ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait);
+void ngx_http_dsem_survey_cancel(void *data);
 
 /* the last one, valid as long as the pool; or NULL.  NGX_ERROR: no memory */
 ngx_int_t ngx_http_dsem_survey_hold(ngx_pool_t *pool,

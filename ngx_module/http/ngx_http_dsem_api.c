@@ -75,7 +75,6 @@ static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
 static void ngx_http_dsem_api_surveyed(void *data);
-static void ngx_http_dsem_api_cleanup(void *data);
 
 
 static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
@@ -509,8 +508,8 @@ ngx_http_dsem_api_survey(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    cln->handler = ngx_http_dsem_api_cleanup;
-    cln->data = w;
+    cln->handler = ngx_http_dsem_survey_cancel;
+    cln->data = &w->wait;
 
     w->request = r;
     w->get = route->get;
@@ -580,15 +579,4 @@ ngx_http_dsem_api_surveyed(void *data)
     ngx_http_finalize_request(r, w->get(r, &w->wait.name));
 
     ngx_http_run_posted_requests(c);
-}
-
-
-static void
-ngx_http_dsem_api_cleanup(void *data)
-{
-    ngx_http_dsem_api_wait_t *w = data;
-
-    if (w->wait.waiting) {
-        ngx_http_dsem_survey_cancel(&w->wait);
-    }
 }

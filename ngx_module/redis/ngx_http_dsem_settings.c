@@ -202,8 +202,10 @@ ngx_http_dsem_secret_copy(ngx_http_dsem_secret_t *copy,
 
 
 void
-ngx_http_dsem_secret_free(ngx_http_dsem_secret_t *secret)
+ngx_http_dsem_secret_free(void *data)
 {
+    ngx_http_dsem_secret_t *secret = data;
+
     if (secret->data) {
         ngx_explicit_memzero(secret->data, secret->size);
         (void) munmap(secret->data, secret->size);

@@ -81,7 +81,7 @@ void ngx_http_dsem_settings_free(ngx_http_dsem_redis_settings_t *copy);
 
 ngx_int_t ngx_http_dsem_secret_create(ngx_http_dsem_secret_t *secret,
     size_t size);
-void ngx_http_dsem_secret_free(ngx_http_dsem_secret_t *secret);
+void ngx_http_dsem_secret_free(void *data);
 
 
 #endif /* _NGX_HTTP_DSEM_SETTINGS_H_INCLUDED_ */
