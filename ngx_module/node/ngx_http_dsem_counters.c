@@ -72,8 +72,6 @@ typedef struct {
 static ngx_http_dsem_counters_shared_t *ngx_http_dsem_counters_layout(
     u_char *p, size_t size);
 static void ngx_http_dsem_counters_rebase(ngx_http_dsem_row_t *row);
-static void ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row,
-    ngx_uint_t histogram, ngx_msec_t time);
 static void ngx_http_dsem_counters_turn_handler(ngx_event_t *ev);
 static void ngx_http_dsem_counters_maintain(
     ngx_http_dsem_counters_shared_t *shared);
@@ -350,31 +348,19 @@ ngx_http_dsem_counters_add_to(ngx_str_t *name, ngx_http_dsem_count_e which,
 }
 
 
-/* a queued request has waited for this time, in vain or not; ms */
+/*
+ * Of NGX_HTTP_DSEM_VALUE_WAIT: a queued request has waited for this time, in
+ * vain or not; of NGX_HTTP_DSEM_VALUE_HOLD: one has held its permits; ms
+ */
 
 void
-ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
+ngx_http_dsem_counters_observe(ngx_http_dsem_counted_t *counted,
+    ngx_uint_t histogram, ngx_msec_t time)
 {
-    ngx_http_dsem_counters_observe(ngx_http_dsem_counters_row(counted),
-                                   NGX_HTTP_DSEM_VALUE_WAIT, time);
-}
+    ngx_uint_t            i;
+    ngx_http_dsem_row_t  *row;
 
-
-/* a request has held its permits for this time, ms */
-
-void
-ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
-{
-    ngx_http_dsem_counters_observe(ngx_http_dsem_counters_row(counted),
-                                   NGX_HTTP_DSEM_VALUE_HOLD, time);
-}
-
-
-static void
-ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row, ngx_uint_t histogram,
-    ngx_msec_t time)
-{
-    ngx_uint_t  i;
+    row = ngx_http_dsem_counters_row(counted);
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
         if (time <= ngx_http_dsem_counters_bounds[i]) {

@@ -234,10 +234,8 @@ ngx_int_t ngx_http_dsem_figures_read_one(ngx_str_t *name,
 
 ngx_http_dsem_row_t *ngx_http_dsem_counters_find(
     ngx_http_dsem_counted_t *counted);
-void ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted,
-    ngx_msec_t time);
-void ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted,
-    ngx_msec_t time);
+void ngx_http_dsem_counters_observe(ngx_http_dsem_counted_t *counted,
+    ngx_uint_t histogram, ngx_msec_t time);
 void ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
     ngx_int_t in_use, ngx_int_t waiting, ngx_int_t limit);
 void ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted,

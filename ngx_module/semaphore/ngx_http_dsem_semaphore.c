@@ -441,8 +441,9 @@ ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
 {
     ngx_http_dsem_counted_t  own;
 
-    ngx_http_dsem_counters_wait(
-                     ngx_http_dsem_semaphore_counted(ask, ticket, &own), time);
+    ngx_http_dsem_counters_observe(
+                     ngx_http_dsem_semaphore_counted(ask, ticket, &own),
+                     NGX_HTTP_DSEM_VALUE_WAIT, time);
 }
 
 
@@ -564,7 +565,8 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket,
     case NGX_HTTP_DSEM_TICKET_HELD:
         hold_time = ngx_current_msec - ticket->granted;
 
-        ngx_http_dsem_counters_hold(&account->counted, hold_time);
+        ngx_http_dsem_counters_observe(&account->counted,
+                                       NGX_HTTP_DSEM_VALUE_HOLD, hold_time);
 
         if (ticket->fair.key) {
             ngx_http_dsem_fair_release(account->fair, &ticket->fair,

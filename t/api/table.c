@@ -727,10 +727,10 @@ table_histogram(void)
     table_name(&counted, &name, buf, 1);
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
-        ngx_http_dsem_counters_hold(&counted,
-                                    ngx_http_dsem_counters_bounds[i]);
-        ngx_http_dsem_counters_wait(&counted,
-                                    ngx_http_dsem_counters_bounds[i] + 1);
+        ngx_http_dsem_counters_observe(&counted, NGX_HTTP_DSEM_VALUE_HOLD,
+                                       ngx_http_dsem_counters_bounds[i]);
+        ngx_http_dsem_counters_observe(&counted, NGX_HTTP_DSEM_VALUE_WAIT,
+                                       ngx_http_dsem_counters_bounds[i] + 1);
     }
 
     ngx_http_dsem_counters_most(&counted, 7, 2, 9);
