@@ -300,16 +300,10 @@ ngx_http_dsem_reading_divide(ngx_http_dsem_reading_t *reading)
     ngx_http_dsem_reading_part_t      *part;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
 
-    n = 0;
-
-    for (session = ngx_http_dsem_shards_next(NULL);
-         session;
-         session = ngx_http_dsem_shards_next(session))
+    if (ngx_http_dsem_roster_add(reading->fleet,
+                                 ngx_http_dsem_shards_next(NULL)->nshards)
+        != NGX_OK)
     {
-        n++;
-    }
-
-    if (ngx_http_dsem_roster_add(reading->fleet, n) != NGX_OK) {
         return NGX_ERROR;
     }
 
