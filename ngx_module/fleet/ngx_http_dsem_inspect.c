@@ -379,18 +379,8 @@ ngx_http_dsem_inspect_limit(ngx_str_t *line, ngx_int_t *limit)
     if (line->len && line->data[0] == '-') {
         *limit = -1;
 
-        if (line->len == 1) {
-            line->len = 0;
-            return NGX_OK;
-        }
-
-        if (line->data[1] == ' ') {
-            line->data += 2;
-            line->len -= 2;
-            return NGX_OK;
-        }
-
-        return NGX_DECLINED;
+        return (ngx_http_dsem_text_word(line).len == 1) ? NGX_OK
+                                                        : NGX_DECLINED;
     }
 
     return ngx_http_dsem_inspect_numbers(line, limit, 1);
