@@ -51,7 +51,8 @@ typedef struct {
 
 static void ngx_http_dsem_ticket_expect(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_ask_t *ask);
-static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 static ngx_inline void ngx_http_dsem_ticket_hold(
     ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -101,23 +102,16 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
 {
     ngx_http_dsem_ticket_t  *ticket;
 
-    ticket = ngx_http_dsem_ticket_alloc();
+    ticket = ngx_http_dsem_ticket_alloc(account, ask);
     if (ticket == NULL) {
         return NULL;
     }
 
-    ticket->account = account;
-    ticket->weight = ask->weight;
     ticket->class = ask->class;
     ticket->queue_limit = ask->queue;
-    ticket->handler = ask->handler;
-    ticket->data = ask->data;
     ticket->dry_run = ask->dry_run;
     ticket->local = ask->local;
     ticket->pass = ask->pass;
-    ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
-                                                         account->servers,
-                                                         ask->limit);
     ticket->answer.in_use = -1;
 
     ngx_http_dsem_waiting_number(ticket);
@@ -150,18 +144,10 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
 {
     ngx_http_dsem_ticket_t  *ticket;
 
-    ticket = ngx_http_dsem_ticket_alloc();
+    ticket = ngx_http_dsem_ticket_alloc(account, ask);
     if (ticket == NULL) {
         return NULL;
     }
-
-    ticket->account = account;
-    ticket->weight = ask->weight;
-    ticket->handler = ask->handler;
-    ticket->data = ask->data;
-    ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
-                                                         account->servers,
-                                                         ask->limit);
 
     if (ask->fair && account->fair) {
         ngx_http_dsem_fair_join(account->fair, &ticket->fair, ask->class,
@@ -188,7 +174,8 @@ ngx_http_dsem_ticket_expect(ngx_http_dsem_ticket_t *ticket,
 
 
 static ngx_http_dsem_ticket_t *
-ngx_http_dsem_ticket_alloc(void)
+ngx_http_dsem_ticket_alloc(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
 {
     ngx_queue_t              *q;
     ngx_http_dsem_ticket_t   *ticket;
@@ -213,7 +200,14 @@ ngx_http_dsem_ticket_alloc(void)
     ngx_memzero(&ticket->account, sizeof(ngx_http_dsem_ticket_t)
                                   - offsetof(ngx_http_dsem_ticket_t, account));
 
+    ticket->account = account;
+    ticket->weight = ask->weight;
     ticket->server = NGX_HTTP_DSEM_NO_SERVER;
+    ticket->handler = ask->handler;
+    ticket->data = ask->data;
+    ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
+                                                         account->servers,
+                                                         ask->limit);
 
     return ticket;
 }
