@@ -71,7 +71,8 @@ typedef struct {
 
 
 static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
-    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_call_e kind);
 static ngx_int_t ngx_http_dsem_script_ask(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_call_e kind, const char *section);
@@ -165,7 +166,6 @@ ngx_http_dsem_script_exists(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
     ngx_uint_t             i;
-    ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
@@ -179,14 +179,8 @@ ngx_http_dsem_script_exists(ngx_http_dsem_script_calls_t *calls,
                                  NGX_HTTP_DSEM_SHA_LEN);
     }
 
-    call = ngx_http_dsem_script_send(calls, conn);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->kind = NGX_HTTP_DSEM_CALL_EXISTS;
-
-    return NGX_OK;
+    return ngx_http_dsem_script_send(calls, conn, NGX_HTTP_DSEM_CALL_EXISTS)
+           ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -229,12 +223,11 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
     ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[script].text);
 
-    call = ngx_http_dsem_script_send(calls, conn);
+    call = ngx_http_dsem_script_send(calls, conn, NGX_HTTP_DSEM_CALL_LOAD);
     if (call == NULL) {
         return NGX_ERROR;
     }
 
-    call->kind = NGX_HTTP_DSEM_CALL_LOAD;
     call->script = script;
 
     return NGX_OK;
@@ -302,7 +295,6 @@ ngx_http_dsem_script_ask(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_call_e kind,
     const char *section)
 {
-    ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
@@ -314,14 +306,7 @@ ngx_http_dsem_script_ask(ngx_http_dsem_script_calls_t *calls,
         ngx_http_dsem_resp_bytes(command, section, ngx_strlen(section));
     }
 
-    call = ngx_http_dsem_script_send(calls, conn);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->kind = kind;
-
-    return NGX_OK;
+    return ngx_http_dsem_script_send(calls, conn, kind) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -338,7 +323,8 @@ ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_begin(command, 1);
     ngx_http_dsem_resp_bytes(command, "PING", sizeof("PING") - 1);
 
-    return ngx_http_dsem_script_send(calls, conn) ? NGX_OK : NGX_ERROR;
+    return ngx_http_dsem_script_send(calls, conn, NGX_HTTP_DSEM_CALL_PING)
+           ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -352,18 +338,10 @@ ngx_int_t
 ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
-    ngx_http_dsem_call_t  *call;
-
     ngx_http_dsem_resp_client_name(&calls->command, calls->identity, "");
 
-    call = ngx_http_dsem_script_send(calls, conn);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->kind = NGX_HTTP_DSEM_CALL_NAME;
-
-    return NGX_OK;
+    return ngx_http_dsem_script_send(calls, conn, NGX_HTTP_DSEM_CALL_NAME)
+           ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -458,7 +436,9 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 {
     ngx_http_dsem_call_t  *call;
 
-    call = ngx_http_dsem_script_send(calls, conn);
+    call = ngx_http_dsem_script_send(calls, conn,
+                                     calls->text ? NGX_HTTP_DSEM_CALL_TEXT
+                                                 : NGX_HTTP_DSEM_CALL_SCRIPT);
     if (call == NULL) {
         return NGX_ERROR;
     }
@@ -466,8 +446,6 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
     call->handler = handler;
     call->data = data;
     call->script = calls->script;
-    call->kind = calls->text ? NGX_HTTP_DSEM_CALL_TEXT
-                             : NGX_HTTP_DSEM_CALL_SCRIPT;
 
     return NGX_OK;
 }
@@ -475,7 +453,7 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 
 static ngx_http_dsem_call_t *
 ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_connection_t *conn)
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_call_e kind)
 {
     ngx_http_dsem_call_t  *call;
 
@@ -489,6 +467,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
         return NULL;
     }
 
+    call->kind = kind;
     call->epoch = calls->identity->epoch;
     call->number = calls->number;
 
