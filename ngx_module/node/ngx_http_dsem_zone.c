@@ -99,8 +99,6 @@ static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
     ngx_http_dsem_zone_entry_t *entry, ngx_atomic_uint_t number);
 static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
-static ngx_uint_t ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone,
-    uint64_t space, ngx_uint_t dead);
 
 
 /* a reload keeps the entries and the counters */
@@ -499,25 +497,12 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
 }
 
 
-/* true if a process that is gone has left a session in the space */
+/*
+ * True if a process has a session in the space, or had one when it ended;
+ * dead: one that is gone.
+ */
 
 ngx_uint_t
-ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, uint64_t space)
-{
-    return ngx_http_dsem_zone_has(shm_zone, space, 1);
-}
-
-
-/* true if a process has a session in the space, or had one when it ended */
-
-ngx_uint_t
-ngx_http_dsem_zone_entered(ngx_shm_zone_t *shm_zone, uint64_t space)
-{
-    return ngx_http_dsem_zone_has(shm_zone, space, 0);
-}
-
-
-static ngx_uint_t
 ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_uint_t dead)
 {

@@ -53,10 +53,8 @@ ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone,
     ngx_uint_t shard, uint64_t space, ngx_msec_t heartbeat);
 ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
-ngx_uint_t ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone,
-    uint64_t space);
-ngx_uint_t ngx_http_dsem_zone_entered(ngx_shm_zone_t *shm_zone,
-    uint64_t space);
+ngx_uint_t ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
+    ngx_uint_t dead);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);

@@ -219,7 +219,7 @@ ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
             && !ngx_exiting
             && ngx_http_dsem_zone_turn(session->zone, session->shard,
                                        session->space, heartbeat)
-            && ngx_http_dsem_zone_deserted(session->zone, session->space))
+            && ngx_http_dsem_zone_has(session->zone, session->space, 1))
         {
             (void) ngx_http_dsem_shards_enter(session);
         }
@@ -248,7 +248,7 @@ ngx_http_dsem_shards_enter(ngx_http_dsem_session_t *session)
     ngx_http_dsem_lease_t    *lease;
     ngx_http_dsem_session_t  *other;
 
-    entered = ngx_http_dsem_zone_entered(session->zone, session->space);
+    entered = ngx_http_dsem_zone_has(session->zone, session->space, 0);
     seen = 0;
     longest = 0;
 
