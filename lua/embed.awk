@@ -35,20 +35,20 @@ function head() {
     printf "\n/* generated from lua/ by lua/embed.awk */\n\n"
     printf "#include <ngx_config.h>\n#include <ngx_core.h>\n"
     printf "#include \"ngx_http_dsem_scripts.h\"\n\n\n"
-    printf "ngx_http_dsem_script_t  ngx_http_dsem_scripts[] = {\n"
+    printf "ngx_str_t  ngx_http_dsem_scripts[] = {\n"
 }
 
 function script(name) {
     split("", inlined)
 
     if (!text) {
-        printf "    { ngx_string(\"%s\"), ngx_string(\n", name
+        printf "    ngx_string(\n"
     }
 
     inline_file(name ".lua")
 
     if (!text) {
-        printf "    ) },\n"
+        printf "    ),\n"
     }
 }
 

@@ -16,7 +16,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
-#include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_refusal.h"
 #include "ngx_http_dsem_result.h"
 #include "ngx_http_dsem_shards.h"

@@ -136,7 +136,7 @@ ngx_http_dsem_script_init(ngx_http_dsem_script_calls_t *calls,
     calls->identity = identity;
 
     for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
-        text = &ngx_http_dsem_scripts[i].text;
+        text = &ngx_http_dsem_scripts[i];
 
         ngx_sha1_init(&sha1);
         ngx_sha1_update(&sha1, text->data, text->len);
@@ -221,7 +221,7 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_begin(command, 3);
     ngx_http_dsem_resp_bytes(command, "SCRIPT", sizeof("SCRIPT") - 1);
     ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
-    ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[script].text);
+    ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[script]);
 
     call = ngx_http_dsem_script_send(calls, conn, NGX_HTTP_DSEM_CALL_LOAD);
     if (call == NULL) {
@@ -256,7 +256,7 @@ ngx_http_dsem_script_loading(ngx_http_dsem_script_calls_t *calls)
         return 0;
     }
 
-    return ngx_http_dsem_scripts[call->script].text.len
+    return ngx_http_dsem_scripts[call->script].len
            / NGX_HTTP_DSEM_SCRIPT_RATE;
 }
 

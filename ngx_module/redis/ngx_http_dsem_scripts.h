@@ -29,13 +29,7 @@ typedef enum {
 } ngx_http_dsem_script_e;
 
 
-typedef struct {
-    ngx_str_t  name;
-    ngx_str_t  text;
-} ngx_http_dsem_script_t;
-
-
-extern ngx_http_dsem_script_t  ngx_http_dsem_scripts[];
+extern ngx_str_t  ngx_http_dsem_scripts[];
 
 
 #endif /* _NGX_HTTP_DSEM_SCRIPTS_H_INCLUDED_ */

@@ -25,7 +25,6 @@
 #include <ngx_event.h>
 #include <math.h>
 #include "ngx_http_dsem_auto.h"
-#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_shards.h"
 
 

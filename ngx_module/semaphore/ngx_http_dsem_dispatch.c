@@ -18,7 +18,6 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_auto.h"
 #include "ngx_http_dsem_dispatch.h"
-#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
