@@ -352,6 +352,8 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    ngx_http_dsem_check_warn(cf, dmcf->check);
+
     /* its memory goes when the configuration is read */
 
     dmcf->check = NULL;
@@ -422,7 +424,8 @@ ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 /*
  * A waiting request has a connection to its client: a queue beyond all
  * connections of the node cannot be filled by this node.  Known only when all
- * blocks are read.
+ * blocks are read: the log is that of messages about them, which is not the one
+ * of "error_log", with a level of its own.
  */
 
 void
@@ -447,7 +450,7 @@ ngx_http_dsem_conf_validate_queues(ngx_cycle_t *cycle)
     }
 
     if (dmcf->longest > connections) {
-        ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "\"queue=%i\" in \"dsem\" directive of semaphore "
                       "\"%V\" is longer than the %i connections of this "
                       "node, requests beyond \"worker_connections\" or "

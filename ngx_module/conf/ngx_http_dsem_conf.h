@@ -133,6 +133,16 @@ typedef struct {
 } ngx_http_dsem_limit_t;
 
 
+/* a content handler that reads bodies whole, unless its flag is off */
+typedef struct {
+    ngx_http_handler_pt        handler;
+    ngx_uint_t                 ctx_index;
+    ngx_uint_t                 offset;      /* of the flag, which is that of an
+                                               ngx_http_upstream_conf_t */
+    ngx_str_t                  name;        /* of the flag's directive */
+} ngx_http_dsem_reader_t;
+
+
 /* servers of an upstream may come and go by DNS, since 1.27.3 */
 #if (NGX_HTTP_UPSTREAM_ZONE && defined ngx_http_upstream_rr_peer_ref          \
      && !NGX_HTTP_DSEM_NO_POOLS)
@@ -234,7 +244,7 @@ typedef struct {
     ngx_uint_t                 enabled;     /* unsigned:1, any limit or API */
     ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
     ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
-    ngx_array_t               *readers;     /* of request bodies, see http/ */
+    ngx_array_t               *readers;     /* ngx_http_dsem_reader_t */
     ngx_http_upstream_init_pt  init_upstream;   /* of pools, see http/ */
     ngx_array_t               *pools;       /* ngx_http_dsem_srv_conf_t *;
                                                NULL: no upstream is one */
@@ -332,6 +342,7 @@ ngx_int_t ngx_http_dsem_check_pool(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit);
 ngx_int_t ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
     ngx_array_t *pairs);
+void ngx_http_dsem_check_warn(ngx_conf_t *cf, ngx_http_dsem_check_t *check);
 
 /* conf_digest */
 ngx_int_t ngx_http_dsem_conf_digest(ngx_conf_t *cf,

@@ -36,6 +36,8 @@ static ngx_uint_t ngx_http_dsem_conf_api_regex(
     ngx_http_core_loc_conf_t *clcf);
 static ngx_int_t ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
     ngx_http_core_loc_conf_t *clcf, ngx_uint_t regex);
+static void ngx_http_dsem_conf_api_warn_exact(ngx_conf_t *cf,
+    ngx_str_t *path);
 static ngx_int_t ngx_http_dsem_conf_api_writable(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *conf, ngx_http_core_loc_conf_t *clcf);
 static ngx_uint_t ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf);
@@ -44,6 +46,8 @@ static ngx_uint_t ngx_http_dsem_conf_api_password(void *conf);
 static ngx_uint_t ngx_http_dsem_conf_api_asks(void *conf);
 static ngx_uint_t ngx_http_dsem_conf_api_private(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf);
+static ngx_uint_t ngx_http_dsem_conf_api_verified(ngx_conf_t *cf,
+    ngx_http_listen_opt_t *opt);
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_api_params[] = {
@@ -195,6 +199,10 @@ ngx_http_dsem_conf_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
         return NGX_ERROR;
     }
 
+    if (clcf->exact_match) {
+        ngx_http_dsem_conf_api_warn_exact(cf, &clcf->name);
+    }
+
     conf->below = conf->limits;
     conf->limits = NULL;
 
@@ -256,6 +264,39 @@ ngx_http_dsem_conf_api_answers(ngx_conf_t *cf, ngx_flag_t above,
     }
 
     return inherited;
+}
+
+
+/* the last part of the path selects the answer */
+
+static void
+ngx_http_dsem_conf_api_warn_exact(ngx_conf_t *cf, ngx_str_t *path)
+{
+    size_t      len;
+    ngx_uint_t  i;
+
+    static ngx_str_t  answers[] = {
+        ngx_string("/"),
+        ngx_string("/semaphores"),
+        ngx_string("/metrics"),
+        ngx_string("/health")
+    };
+
+    for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        len = answers[i].len;
+
+        if (path->len >= len
+            && ngx_strncmp(path->data + path->len - len, answers[i].data, len)
+               == 0)
+        {
+            return;
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                       "\"dsem_api\" in exact location \"%V\" answers 404 "
+                       "only, its path must end with \"/\", "
+                       "\"/semaphores\", \"/metrics\" or \"/health\"", path);
 }
 
 
@@ -396,7 +437,10 @@ ngx_http_dsem_conf_api_asks(void *conf)
 }
 
 
-/* the server listens on addresses of this machine only */
+/*
+ * The server listens on addresses of this machine only, or answers clients with
+ * a certificate only.
+ */
 
 static ngx_uint_t
 ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
@@ -418,7 +462,8 @@ ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 
             for (n = 0; n < addr[k].servers.nelts; n++) {
                 if (server[n] == cscf
-                    && !ngx_http_dsem_conf_api_loopback(addr[k].opt.sockaddr))
+                    && !ngx_http_dsem_conf_api_loopback(addr[k].opt.sockaddr)
+                    && !ngx_http_dsem_conf_api_verified(cf, &addr[k].opt))
                 {
                     return 0;
                 }
@@ -427,6 +472,21 @@ ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
     }
 
     return 1;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_conf_api_verified(ngx_conf_t *cf, ngx_http_listen_opt_t *opt)
+{
+#if (NGX_HTTP_SSL)
+    ngx_http_ssl_srv_conf_t  *sscf;
+
+    sscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_ssl_module);
+
+    return opt->ssl && sscf->verify == 1;
+#else
+    return 0;
+#endif
 }
 
 

@@ -4,7 +4,8 @@
  *
  * One literal name has one literal limit in the whole configuration, and
  * literal names are never taken in opposite orders, or in a cycle of orders,
- * which would let requests wait for each other.
+ * which would let requests wait for each other.  A key of "fair" that all
+ * requests of a name have gets a warning.
  *
  * A list of limits is checked where it is written, so that a message has
  * the line; a level that inherits it has the same list.  The names and orders
@@ -45,6 +46,10 @@ struct ngx_http_dsem_seen_s {
     ngx_array_t               *later;      /* of a name: what is taken after
                                               it; ngx_http_dsem_seen_t * */
     ngx_uint_t                 visit;      /* of a name: its last walk */
+    ngx_str_t                  key;        /* of a name: of "fair", without
+                                              variables; or null */
+    ngx_uint_t                 keys;       /* unsigned:1, of a name: not all
+                                              requests have this key */
     ngx_str_t                  file;
     ngx_uint_t                 line;
 };
@@ -64,6 +69,8 @@ static ngx_int_t ngx_http_dsem_check_before(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen);
 static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
+static void ngx_http_dsem_check_key(ngx_http_dsem_seen_t *seen,
+    ngx_http_dsem_limit_t *limit);
 static u_char *ngx_http_dsem_check_text(u_char *p, ngx_int_t limit,
     ngx_int_t min, ngx_int_t max);
 static ngx_int_t ngx_http_dsem_check_order(ngx_conf_t *cf,
@@ -151,6 +158,37 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
 }
 
 
+/* one key for all requests of a name shares nothing: all lines are read */
+
+void
+ngx_http_dsem_check_warn(ngx_conf_t *cf, ngx_http_dsem_check_t *check)
+{
+    ngx_rbtree_node_t     *node;
+    ngx_http_dsem_seen_t  *seen;
+
+    if (check->names.root == check->names.sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(check->names.root, check->names.sentinel);
+         node;
+         node = ngx_rbtree_next(&check->names, node))
+    {
+        seen = (ngx_http_dsem_seen_t *) node;
+
+        if (seen->key.data && !seen->keys) {
+            ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                          "\"fair=%V\" of semaphore \"%V\" in %V:%ui has no "
+                          "variables, all its requests have one key, as "
+                          "without \"fair\"",
+                          ngx_http_dsem_param_word(cf, &seen->key),
+                          ngx_http_dsem_param_word(cf, &seen->sn.str),
+                          &seen->file, seen->line);
+        }
+    }
+}
+
+
 /*
  * Checks a limit with a literal name against all literal names so far.
  *
@@ -202,6 +240,8 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
     if (ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    ngx_http_dsem_check_key(seen, limit);
 
     return ngx_http_dsem_check_before(cf, check, limits, seen);
 }
@@ -280,6 +320,8 @@ ngx_http_dsem_check_pool(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit)
     seen->max_conns = limit->max_conns;
     seen->pool = 1;
 
+    ngx_http_dsem_check_key(seen, limit);
+
     return NGX_OK;
 }
 
@@ -315,6 +357,32 @@ ngx_http_dsem_check_limit(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
                        ngx_http_dsem_check_text(now, limit->number,
                                                 limit->min, limit->max));
     return NGX_ERROR;
+}
+
+
+/* locations may have keys of their own, without variables */
+
+static void
+ngx_http_dsem_check_key(ngx_http_dsem_seen_t *seen,
+    ngx_http_dsem_limit_t *limit)
+{
+    ngx_str_t  *key;
+
+    if (limit->fair == NULL || limit->fair->lengths) {
+        seen->keys = 1;
+        return;
+    }
+
+    key = &limit->fair->value;
+
+    if (seen->key.data
+        && (seen->key.len != key->len
+            || ngx_memcmp(seen->key.data, key->data, key->len) != 0))
+    {
+        seen->keys = 1;
+    }
+
+    seen->key = *key;
 }
 
 

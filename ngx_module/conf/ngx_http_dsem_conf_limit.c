@@ -34,6 +34,8 @@ static ngx_int_t ngx_http_dsem_limit_pool_words(ngx_conf_t *cf,
 static ngx_int_t ngx_http_dsem_limit_per_server(ngx_str_t *text,
     ngx_int_t *number);
 static ngx_uint_t ngx_http_dsem_limit_is_max_conns(ngx_str_t *text);
+static ngx_int_t ngx_http_dsem_limit_first(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_arg_t *limit);
 static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
 static ngx_int_t ngx_http_dsem_limit_bounds(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_dsem_arg_t *args);
@@ -453,12 +455,17 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     limit = &args[NGX_HTTP_DSEM_PARAM_LIMIT];
     weight = &args[NGX_HTTP_DSEM_PARAM_WEIGHT];
 
+    if (ngx_http_dsem_limit_first(cf, cmd, limit) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (limit->text.data == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"%V\" directive must have \"limit\" parameter",
                            &cmd->name);
         return NGX_ERROR;
     }
+
 
     if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
         && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
@@ -492,6 +499,61 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
                            weight->number, limit->number, &cmd->name);
         return NGX_ERROR;
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * The first word is the name, whatever it is: a line without one limits a
+ * semaphore that no other node has.  NGX_ERROR: a message has been logged.
+ */
+
+static ngx_int_t
+ngx_http_dsem_limit_first(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_arg_t *limit)
+{
+    size_t       len;
+    ngx_str_t   *name, *word;
+    ngx_uint_t   i;
+
+    /* the last two as in "limit_conn_zone" and "limit_req" */
+    static ngx_str_t  words[] = {
+        ngx_string("limit"), ngx_string("weight"), ngx_string("priority"),
+        ngx_string("queue"), ngx_string("timeout"), ngx_string("share"),
+        ngx_string("fair"), ngx_string("min"), ngx_string("max"),
+        ngx_string("name"), ngx_string("zone")
+    };
+
+    name = (ngx_str_t *) cf->args->elts + 1;
+    word = NULL;
+
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        len = words[i].len;
+
+        if (name->len > len
+            && name->data[len] == '='
+            && ngx_strncmp(name->data, words[i].data, len) == 0)
+        {
+            word = &words[i];
+        }
+    }
+
+    if (word == NULL) {
+        return NGX_OK;
+    }
+
+    if (word == &words[0] && limit->text.data == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" directive has no name before \"%V\"",
+                           &cmd->name, ngx_http_dsem_param_word(cf, name));
+        return NGX_ERROR;
+    }
+
+    ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                       "the first word \"%V\" of \"%V\" directive is the "
+                       "name of a semaphore, not a parameter",
+                       ngx_http_dsem_param_word(cf, name), &cmd->name);
 
     return NGX_OK;
 }

@@ -27,6 +27,10 @@ static ngx_http_upstream_srv_conf_t *ngx_http_dsem_target_upstream(
     void **loc_conf, ngx_module_t *module, ngx_command_t *cmd);
 static ngx_uint_t ngx_http_dsem_target_passes(void **loc_conf,
     ngx_module_t *module, ngx_command_t *cmd);
+static void ngx_http_dsem_target_warn(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf, ngx_http_dsem_loc_conf_t *dlcf);
+static ngx_http_dsem_reader_t *ngx_http_dsem_target_varies(
+    ngx_http_dsem_main_conf_t *dmcf, void **loc_conf);
 static ngx_int_t ngx_http_dsem_target_named(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, void **loc_conf,
     ngx_http_upstream_srv_conf_t *target);
@@ -78,9 +82,12 @@ ngx_http_dsem_targets(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
             }
         }
 
-        if (dlcf[i]->named
-            && ngx_http_dsem_target_named(cf, dmcf, dlcf[i]->loc_conf, target)
-               != NGX_OK)
+        if (dlcf[i]->named == NULL) {
+            ngx_http_dsem_target_warn(cf, dmcf, dlcf[i]);
+
+        } else if (ngx_http_dsem_target_named(cf, dmcf, dlcf[i]->loc_conf,
+                                              target)
+                   != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -242,6 +249,72 @@ ngx_http_dsem_target_command(ngx_module_t *module, ngx_str_t *suffix,
         {
             return cmd;
         }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * The upstream of a target with variables is found when the request has been
+ * let through.  A level without a name may have the target of the one above.
+ */
+
+static void
+ngx_http_dsem_target_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
+    ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ngx_str_t                  pass;
+    ngx_http_dsem_reader_t    *reader;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = dlcf->loc_conf[ngx_http_core_module.ctx_index];
+    reader = ngx_http_dsem_target_varies(dmcf, dlcf->loc_conf);
+
+    if (reader == NULL
+        || (clcf->noname
+            && ngx_http_dsem_target_varies(dmcf, dlcf->above->loc_conf)))
+    {
+        return;
+    }
+
+    pass.data = reader->name.data;
+    pass.len = reader->name.len - (sizeof("_request_buffering") - 1);
+
+    ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                  "\"%V_pass\" in location \"%V\" has variables, a request "
+                  "that comes to an upstream with \"dsem\" by it is answered "
+                  "with 500, name the upstream with \"dsem upstream=\"",
+                  &pass, &clcf->name);
+}
+
+
+/* the handler of a level that has it itself, without an upstream; or NULL */
+
+static ngx_http_dsem_reader_t *
+ngx_http_dsem_target_varies(ngx_http_dsem_main_conf_t *dmcf, void **loc_conf)
+{
+    char                      *conf;
+    ngx_uint_t                 i;
+    ngx_http_dsem_reader_t    *reader;
+    ngx_http_upstream_conf_t  *ucf;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = loc_conf[ngx_http_core_module.ctx_index];
+    reader = dmcf->readers->elts;
+
+    for (i = 0; i < dmcf->readers->nelts; i++) {
+
+        if (reader[i].handler != clcf->handler) {
+            continue;
+        }
+
+        conf = loc_conf[reader[i].ctx_index];
+        ucf = (ngx_http_upstream_conf_t *)
+                  (conf + reader[i].offset
+                   - offsetof(ngx_http_upstream_conf_t, request_buffering));
+
+        return ucf->upstream ? NULL : &reader[i];
     }
 
     return NULL;

@@ -22,15 +22,6 @@
 #include "ngx_http_dsem_module.h"
 
 
-/* a content handler that reads bodies whole, unless its flag is off */
-typedef struct {
-    ngx_http_handler_pt   handler;
-    ngx_uint_t            ctx_index;
-    ngx_uint_t            offset;       /* of the flag, an ngx_flag_t */
-    ngx_str_t             name;         /* of the flag's directive */
-} ngx_http_dsem_reader_t;
-
-
 static ngx_int_t ngx_http_dsem_body_add_reader(ngx_conf_t *cf,
     ngx_array_t *readers, ngx_module_t *module);
 static ngx_command_t *ngx_http_dsem_body_pass(ngx_module_t *module,
@@ -254,8 +245,17 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
             continue;
         }
 
+        if (clcf->handler == dmcf->hold) {
+            continue;
+        }
+
         reader = ngx_http_dsem_body_reader(dmcf, clcf->handler);
         if (reader == NULL) {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "\"dsem\" directive %s location \"%V\" has "
+                               "values that are evaluated without the body, "
+                               "which its handler reads itself", where,
+                               &clcf->name);
             continue;
         }
 

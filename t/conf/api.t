@@ -6,6 +6,7 @@
 
 use lib 't/lib';
 use Dsem::Test;
+use Dsem::Tls;
 
 ###############################################################################
 
@@ -57,6 +58,11 @@ for my $wrong (@wrong) {
         @said), 1, "$title: sentence") or diag @said;
 }
 
+my $tls = Dsem::Tls->certificates($t);
+my $own = $tls->issue('server');
+my $certificate = "ssl_certificate $own->{cert}; "
+    . "ssl_certificate_key $own->{key}; ssl_client_certificate $own->{cert};";
+
 # title, text of a server, expected warning
 my @warned = (
     ['own limit', 'location /d/ { dsem a limit=1; dsem_api; }',
@@ -76,7 +82,12 @@ my @warned = (
     ['if', 'location /d/ { if ($arg_a) { dsem_api; } }'],
     ['if in another location below a regular expression',
         'location ~ /d { location /d { if ($arg_a) { dsem_api; } } }'],
-    ['exact location', 'location = /d { dsem_api; }'],
+    (map { ["exact location: $_", "location = $_ { dsem_api; }"] }
+        '/d/', '/', '/health', '/d/metrics', '/d/e/semaphores'),
+    (map { ["exact location: $_", "location = $_ { dsem_api; }",
+            qq("dsem_api" in exact location "$_" answers 404 only, its path )
+            . 'must end with "/", "/semaphores", "/metrics" or "/health"'] }
+        '/d', '/stat', '/dhealth', '/health/d'),
     ['location of all', 'location / { dsem_api; }'],
     ['limit_except around', 'location /d/ { dsem_api write=on; '
         . 'limit_except GET { deny all; } }'],
@@ -93,6 +104,11 @@ my @warned = (
             . 'auth_basic off; }',
         'location /d/ { dsem_api write=on; limit_except GET PATCH '
             . '{ deny all; } }',
+        "ssl_verify_client on; $certificate location /d/ { dsem_api write=on; }",
+        "listen [::1]:%%PORT4%% ssl; ssl_verify_client on; $certificate "
+            . 'location /d/ { dsem_api write=on; }',
+        "listen %%PORT3%% ssl; ssl_verify_client optional; $certificate "
+            . 'location /d/ { dsem_api write=on; }',
         'location /d/ { deny all; limit_except GET { allow all; } } '
             . 'location = /d/ { dsem_api write=on; }'),
     (map { ["restricted: $_", "listen %%PORT2%%; $_"] }
@@ -106,6 +122,8 @@ my @warned = (
         'location /d/ { dsem_api write=on; allow all; }',
         'location /d/ { dsem_api write=on; limit_except GET { deny all; } }',
         'location /d/ { dsem_api; }'),
+    ['restricted by certificates', "listen %%PORT2%% ssl; ssl_verify_client on; "
+        . "$certificate location /d/ { dsem_api write=on; }"],
     ['listens on this machine', 'listen [::1]:%%PORT2%%; '
         . 'listen unix:%%DIR%%/s; location /d/ { dsem_api write=on; }'],
 );

@@ -27,6 +27,8 @@ my @wrong = (
         '"dsem" directive must have "limit" parameter'],
     ['no limit beside others', 'dsem a queue=1 timeout=1s;',
         '"dsem" directive must have "limit" parameter'],
+    ['no name', 'dsem limit=20 queue=100;',
+        '"dsem" directive has no name before "limit=20"'],
     ['empty name', 'dsem "" limit=1;',
         '"dsem" directive has an empty name'],
     ['unknown parameter', 'dsem a limit=1 burst=5;',

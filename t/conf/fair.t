@@ -8,11 +8,25 @@ use Dsem::Test;
 
 my $range = 'it must be between 1 and 1000';
 
+my $one = '"fair=all" of semaphore "a" in %%TESTDIR%%/conf/nginx.conf:%LINE% has no '
+    . 'variables, all its requests have one key, as without "fair"';
+
 # each: title, the dsem line, expected sentence or undef, expected warning
 my @cases = (
     ['variable', 'dsem a limit=1 queue=5 fair=$arg_k;'],
     ['text and variables', 'dsem a limit=1 queue=5 fair=$arg_k:$arg_l;'],
-    ['literal', 'dsem a limit=1 queue=5 fair=all;'],
+    ['literal', 'dsem a limit=1 queue=5 fair=all;', undef, $one],
+    ['one literal of two lines', 'dsem a limit=1 queue=5 fair=all; '
+        . 'if ($arg_k) { return 204; } location /in { '
+        . 'dsem a limit=1 queue=5 fair=all; }', undef, $one],
+    (map { ["literal beside $_->[0]", 'dsem a limit=1 queue=5 fair=all; '
+            . "location /in { dsem a limit=1 queue=5 $_->[1]; }"] }
+        ['another', 'fair=al'], ['variables', 'fair=$arg_k'], ['none', '']),
+    ['literal of a name with variables',
+        'dsem $arg_n limit=1 queue=5 fair=all;'],
+    ['literal of a literal limit', 'location /a { dsem a limit=$arg_m queue=5 '
+        . 'fair=all; } location /b { dsem a limit=1 queue=5 fair=all; }', undef,
+        $one],
     ['share', 'dsem a limit=1 queue=5 fair=$arg_k share=1;'],
     ['largest share', 'dsem a limit=1 queue=5 share=1000 fair=$arg_k;'],
     ['beside others', 'dsem $arg_n limit=$arg_m queue=5 timeout=1s '
@@ -66,7 +80,9 @@ EOF_CONF
     if (defined $error) {
         like $errors, qr/\[emerg\] (?:\d+#\d+: )?\Q$error\E/, 'error printed';
     } elsif (defined $warning) {
-        like $errors, qr/\[warn\] (?:\d+#\d+: )?\Q$warning\E/,
+        $warning =~ s/%%TESTDIR%%/$t->dir/e;
+        $warning = join '\d+', map { quotemeta } split /%LINE%/, $warning;
+        like $errors, qr/\[warn\] (?:\d+#\d+: )?$warning/,
             'warning printed';
     } else {
         unlike $errors, qr/\[(?:warn|emerg)\]/, 'no complaint';

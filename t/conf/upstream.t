@@ -84,6 +84,8 @@ my @cases = (
     (map { ["$server dsem $_ limit=2/server;", $name, 1] }
         'off', '$host', 'a$host', '""'),
     ["$server dsem off;", $name, 1],
+    ["$server dsem limit=2/server queue=9;", '"dsem" directive has no name '
+        . 'before "limit=2/server"', 1],
     ["$server dsem g limit=1/server; dsem h limit=1/server;",
         '"dsem" directive is duplicate', 1],
     ["$server dsem g limit=1/server;", 'semaphore "g" is used in '
@@ -183,6 +185,30 @@ my @cases = (
 
     # warnings
 
+    ["$server dsem g limit=1/server queue=9 fair=all;", q("fair=all" of semaphore "g" in %%TESTDIR%%/conf/nginx.conf:%LINE% has no variables)],
+    ["$server dsem queue=9 limit=1/server;", 'the first word "queue=9" of '
+        . '"dsem" directive is the name of a semaphore, not a parameter'],
+    (map { ["$server dsem g limit=1/server;", qq("$_->[0]" in location "$_->[1]" )
+            . 'has variables, a request that comes to an upstream with "dsem" '
+            . 'by it is answered with 500, name the upstream with "dsem '
+            . 'upstream="', 0, "upstream h { $server } server { $_->[2] }"] }
+        ['proxy_pass', '/v/', "location /v/ { $to }"],
+        ['proxy_pass', '/v', "location /v { $to if (\$arg_a) { return 204; } }"],
+        ['proxy_pass', '/v', "location /v { $to limit_except GET { deny all; } }"],
+        ['proxy_pass', '/v', "location /v { $to dsem o limit=1; }"],
+        ['proxy_pass', '/v', "location /v { proxy_pass http://h; "
+            . "if (\$arg_a) { $to } }"],
+        ['proxy_pass', '/v', "location / { dsem upstream=; $to } location /v { $to }"],
+        ['uwsgi_pass', '/v', 'location /v { uwsgi_pass $arg_p; }']),
+    (map { ["$server $_->[0]", undef, 0, "upstream h { $server } server { $_->[1] }"] }
+        ['', "location /v { $to }"],
+        ['dsem g limit=1/server;', 'location /v { proxy_pass http://h; '
+            . "location /v/w { return 204; } }"],
+        ['dsem g limit=1/server;', 'location /v { proxy_pass http://10.0.0.2; '
+            . 'if ($arg_a) { set $memcached_key 1; } }'],
+        ['dsem g limit=1/server;', "location /v { dsem upstream=; $to "
+            . "if (\$arg_a) { $to } location /v/w { $to } }"],
+        ['dsem g limit=1/server;', "location /v { $to dsem_api; }"]),
     (map { ["$_; $server dsem g limit=1/server;", $affinity] }
         'hash $uri', 'hash $uri consistent', 'ip_hash', 'random',
         'random two least_conn'),

@@ -13,6 +13,10 @@ my $unbuffered = 'proxy_request_buffering off; '
 my $unread = 'values that are evaluated without the body, with '
     . '"proxy_request_buffering off" it is not read first';
 
+my $grpc = 'grpc_pass 127.0.0.1:1;';
+my $itself = 'values that are evaluated without the body, which its handler '
+    . 'reads itself';
+
 my @cases = (
     ['dsem a limit=1 timeout=1s;',
         qq("timeout" parameter in "dsem" directive $needs)],
@@ -31,6 +35,11 @@ my @cases = (
     ['dsem a limit=1 queue=1 timeout=5m;'],
     ['dsem a limit=1 queue=1 timeout=1h;'],
     ['dsem a limit=1 queue=$arg_q timeout=2000s;'],
+    (map { ["dsem $_ limit=1;", qq(the first word "$_" of "dsem" directive )
+            . 'is the name of a semaphore, not a parameter'] }
+        'queue=100', 'fair=$arg_t', 'min=1', 'zone=api', 'name=api'),
+    (map { ["dsem $_ limit=1;"] }
+        'zone', 'a:queue=100', 'tenant=$arg_t', 'queues=1', '=queue'),
     ['dsem_lease 1s; dsem_redis_timeout 2s;',
         '"dsem_redis_timeout" is longer than "dsem_lease"'],
     ['dsem_lease 2s; dsem_redis_timeout 2s;'],
@@ -65,7 +74,12 @@ my @cases = (
         ['dsem a limit=1 weight=$request_body; dsem_wait_body off; '
             . 'proxy_pass http://127.0.0.1:1;',
             '$request_body, which is empty with "dsem_wait_body off"'],
-        ['dsem a limit=1 weight=$request_body; try_files /none @other;']),
+        ['dsem a limit=1 weight=$request_body; try_files /none @other;'],
+        ["dsem a limit=1 weight=\$request_body; $grpc", $itself],
+        ["dsem_wait_body first; dsem a\$arg_b limit=1; $grpc", $itself],
+        ["dsem_wait_body first; dsem a limit=1; $grpc"],
+        ["dsem a\$arg_b limit=1; $grpc"],
+        ['dsem a$request_body limit=1; dsem_hold;']),
     [''],
 );
 
@@ -94,6 +108,21 @@ EOF_CONF
         unlike $errors, qr/\[warn\]/, 'no warning';
     }
 }
+
+# whatever the level of "error_log" is
+
+my ($status, $errors) = $t->test_conf(<<"EOF_CONF");
+@{[ Dsem::Node::Conf::load_module() ]}
+error_log %%DIR%%/error.log error;
+pid %%DIR%%/nginx.pid;
+events { worker_connections 100; }
+http {
+    %%HTTP%%
+    dsem a limit=1 queue=101;
+}
+EOF_CONF
+is $status, 0, 'queue of a quiet log accepted';
+like $errors, qr/\[warn\] .*"queue=101" in "dsem" directive/, 'warning printed';
 
 # a Redis on each node would be a limit on each: no warning, but a notice
 
