@@ -507,19 +507,23 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
  * Of a server Redis has replied what sessions state, and the limit in force but
  * for an order for this server alone.  Of one that no session states this node
  * may have it in its own configuration.  With "limit=max_conns" it has replied
- * the largest limit there is, for all servers.
+ * the largest limit there is, for all servers; an order for all may be above
+ * what any of them has.
  */
 
 static void
 ngx_http_dsem_api_change_configured(ngx_http_dsem_api_change_t *change)
 {
-    ngx_http_dsem_order_t  *order;
+    ngx_http_dsem_order_t     *order;
+    ngx_http_dsem_srv_conf_t  *dscf;
 
     order = &change->order;
+    dscf = NULL;
 
     if (order->server.len == 0) {
+        dscf = ngx_http_dsem_pool_conf(&order->name);
 
-        if (ngx_http_dsem_pool_conf(&order->name) == NULL) {
+        if (dscf == NULL) {
             return;
         }
 
@@ -535,6 +539,13 @@ ngx_http_dsem_api_change_configured(ngx_http_dsem_api_change_t *change)
 
     order->in_force = ngx_http_dsem_api_pool_each(order->in_force);
     order->configured = ngx_http_dsem_api_pool_each(order->configured);
+
+    if (order->server.len == 0
+        && order->ordered > ngx_http_dsem_api_pool_own(change->request->pool,
+                                                       dscf))
+    {
+        order->in_force = -1;
+    }
 }
 
 
@@ -608,6 +619,7 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
     u_char                  was[NGX_INT_T_LEN + 1], is[NGX_INT_T_LEN + 1];
     u_char                  in_force[NGX_INT_T_LEN + 1];
     ngx_log_t              *log;
+    const char             *limit;
     ngx_http_dsem_order_t  *order;
 
     order = &change->order;
@@ -645,6 +657,10 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
         return;
     }
 
+    limit = (order->in_force == -1 && ngx_http_dsem_pool_conf(&order->name))
+            ? "max_conns"
+            : ngx_http_dsem_api_change_limit_text(in_force, order->in_force);
+
     ngx_log_error(NGX_LOG_NOTICE, log, 0,
                   "dsem: order for semaphore \"%V\": limit %s -> %s, paused "
                   "%s -> %s, by %V (user \"%V\"), limit in force %s",
@@ -654,8 +670,7 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
                   order->was_paused ? "yes" : "no",
                   order->is_paused ? "yes" : "no",
                   &change->request->connection->addr_text, &change->user,
-                  ngx_http_dsem_api_change_limit_text(in_force,
-                                                      order->in_force));
+                  limit);
 }
 
 

@@ -137,6 +137,7 @@ ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
 
     for (i = 0; i < fleet->servers.nelts; i++) {
         stated |= (read[i].limit != -1);
+        result->own = ngx_max(result->own, read[i].limit);
     }
 
     for (i = 0; i < fleet->servers.nelts; i++) {
@@ -183,6 +184,7 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
     for (i = 0; i < servers->n; i++) {
         own = &servers->servers[i];
         server = result->servers.elts;
+        result->own = ngx_max(result->own, own->limit);
 
         for (k = 0; k < n; k++) {
 
@@ -249,7 +251,8 @@ ngx_http_dsem_api_pool_add(ngx_http_dsem_api_pool_t *result,
 
 
 /*
- * That of the semaphore is n, of each server.  With an order for all servers,
+ * That of the semaphore is n, of each server, unless an order is above what any
+ * server has itself.  With an order for all servers,
  * as with that for a plain semaphore, more may be in use than the limit; not
  * with one that a server has for itself.
  */
@@ -264,6 +267,8 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
 
     limit = ngx_http_dsem_api_pool_each(fleet->limit);
     configured = ngx_http_dsem_api_pool_each(fleet->configured);
+
+    result->each = (fleet->ordered > result->own) ? -1 : limit;
 
     server = result->servers.elts;
 
@@ -333,6 +338,29 @@ ngx_http_dsem_api_pool_configured(ngx_pool_t *pool, ngx_str_t *semaphore,
     }
 
     return -1;
+}
+
+
+/* the highest limit that a server has itself, at this node */
+
+ngx_int_t
+ngx_http_dsem_api_pool_own(ngx_pool_t *pool, ngx_http_dsem_srv_conf_t *dscf)
+{
+    ngx_int_t                own;
+    ngx_uint_t               i;
+    ngx_http_dsem_servers_t  servers;
+
+    if (ngx_http_dsem_api_pool_servers(pool, dscf, &servers) != NGX_OK) {
+        return NGX_HTTP_DSEM_MAX_LIMIT;
+    }
+
+    own = 0;
+
+    for (i = 0; i < servers.n; i++) {
+        own = ngx_max(own, servers.servers[i].limit);
+    }
+
+    return own;
 }
 
 

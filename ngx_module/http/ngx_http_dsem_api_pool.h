@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_fleet.h"
 
 
@@ -32,6 +33,8 @@ typedef struct {
     ngx_array_t   servers;      /* ngx_http_dsem_api_server_t, by name */
     ngx_int_t     limit;
     ngx_int_t     configured;
+    ngx_int_t     own;          /* highest limit that a server itself has */
+    ngx_int_t     each;         /* in force, of each server; -1: its own */
     unsigned      used:1;       /* not at rest: sessions state servers */
 } ngx_http_dsem_api_pool_t;
 
@@ -40,6 +43,8 @@ ngx_int_t ngx_http_dsem_api_pool(ngx_pool_t *pool,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result);
 ngx_int_t ngx_http_dsem_api_pool_configured(ngx_pool_t *pool,
     ngx_str_t *semaphore, ngx_str_t *server, ngx_int_t *in_force);
+ngx_int_t ngx_http_dsem_api_pool_own(ngx_pool_t *pool,
+    ngx_http_dsem_srv_conf_t *dscf);
 ngx_int_t ngx_http_dsem_api_pool_each(ngx_int_t limit);
 ngx_int_t ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two);
 void ngx_http_dsem_api_pool_decode(ngx_str_t *name);

@@ -468,8 +468,7 @@ ngx_http_dsem_semaphores_row_servers(ngx_http_dsem_api_text_t *text,
     }
 
     ngx_http_dsem_json_open(text, "per_server", "{");
-    ngx_http_dsem_json_maybe(text, "limit",
-                             ngx_http_dsem_api_pool_each(fleet->limit));
+    ngx_http_dsem_json_maybe(text, "limit", pool->each);
     ngx_http_dsem_json_maybe(text, "configured",
                              ngx_http_dsem_api_pool_each(fleet->configured));
     ngx_http_dsem_json_close(text, "}");

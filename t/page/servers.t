@@ -65,6 +65,16 @@ eventually {
         && $browser->text('.details') =~ /configured: max_conns, no ordered/
 } 'no number for all servers' or diag $browser->text('.details');
 like $browser->text('.details .servers'), qr/0 of 2/, 'the server has one';
+$browser->fill('.control input', 10);
+$browser->press('Enter');
+eventually {
+    $browser->text('.control ~ .said') eq 'Limit 10 is ordered, max_conns in force.'
+} 'an order that is above it' or diag $browser->text('.control ~ .said');
+like $browser->text('.details'),
+    qr/Each server\. In force: max_conns, configured: max_conns, ordered: 10\./,
+    'the order is shown';
+$browser->click('.details button >> text=Back to configured');
+eventually { $browser->text('.details') =~ /no ordered limit/ } 'ended';
 $browser->click('tr.row button >> text=gpus');
 my $each = join '\s+', map { quotemeta($_->address) . '\s+3 of 4\s+Drain' } @up;
 eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
