@@ -94,6 +94,8 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_order_begin(
 static ngx_int_t ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task,
+    int64_t *values);
 static void ngx_http_dsem_order_remove_next(
     ngx_http_dsem_order_task_t *task);
 static ngx_int_t ngx_http_dsem_order_remove_call(
@@ -479,6 +481,8 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
+    ngx_http_dsem_order_seen(task, values);
+
     if (task->order) {
         order = task->order;
 
@@ -505,6 +509,48 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     ngx_http_dsem_order_finish(task, NGX_OK);
+}
+
+
+/*
+ * What is in force in an outage, too, as by the reply of a sync: no request of
+ * the name may come before.  The order of a server is none of the pool.  While
+ * Redis recovers not all configurations are registered again, and without an
+ * order the limit may be too high.
+ */
+
+static void
+ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task, int64_t *values)
+{
+    uint32_t                  hash;
+    ngx_int_t                 own, limit;
+    ngx_uint_t                ordered;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_literal_t  *literal;
+
+    limits = &task->session->limits;
+    hash = ngx_crc32_short(task->name.data, task->name.len);
+
+    limit = values[NGX_HTTP_DSEM_ORDER_IN_FORCE];
+    ordered = (values[NGX_HTTP_DSEM_ORDER_ORDERED] != -1);
+    own = -1;
+
+    if (task->server.len == 0 && (ordered || task->session->recovery == 0)) {
+        literal = ngx_http_dsem_limits_find(limits, &task->name, hash);
+
+        if (literal && limit != -1) {
+            ngx_http_dsem_limits_seen(limits, literal, limit);
+            own = literal->max ? -1 : literal->limit;
+
+        } else {
+            /* requests may ask for any limit; without an order none is cut */
+            limit = ngx_max(limit, 0);
+            own = ordered ? NGX_HTTP_DSEM_MAX_LIMIT : limit;
+        }
+    }
+
+    ngx_http_dsem_limits_seen_lower(limits, &task->name, hash, own, limit,
+                                    values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0);
 }
 
 
