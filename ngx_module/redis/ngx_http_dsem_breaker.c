@@ -115,6 +115,7 @@ void
 ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker)
 {
     breaker->pending = "no reply in time";
+    breaker->failed = 0;
 
     if (!breaker->open) {
         ngx_http_dsem_breaker_stop(breaker);
@@ -215,6 +216,7 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     ngx_http_dsem_reason(breaker->reason, "%s", reason);
     breaker->pending = NULL;
     breaker->named = 0;
+    breaker->failed = !was_up;
 
     ngx_http_dsem_backoff_lost(&breaker->backoff,
                                breaker->settings->heartbeat);
@@ -347,9 +349,14 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
         breaker->passed = 0;
         breaker->refused = 0;
 
+        /* an attempt that has failed says more than one that has begun */
+
         cause = ngx_http_dsem_breaker_cause(breaker,
-                                        (breaker->pending && !breaker->named)
-                                        ? breaker->pending : breaker->reason);
+                                            (breaker->pending
+                                             && !breaker->named
+                                             && !breaker->failed)
+                                            ? breaker->pending
+                                            : breaker->reason);
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V unavailable (%s), requests are handled "

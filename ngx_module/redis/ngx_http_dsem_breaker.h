@@ -48,6 +48,8 @@ typedef struct {
     unsigned                         open:1;
     unsigned                         lost:1;      /* no session since then */
     unsigned                         named:1;     /* by Redis: the reason */
+    unsigned                         failed:1;    /* the reason is that of an
+                                                     attempt */
     unsigned                         reported:1;  /* the loss was logged */
     unsigned                         was_accepted:1;  /* a session, once */
     unsigned                         flapping:1;  /* none lasts a heartbeat */
