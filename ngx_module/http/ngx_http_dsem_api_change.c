@@ -20,9 +20,11 @@
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_survey.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* indices of the members of a body */
@@ -50,6 +52,8 @@ static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
 static const char *ngx_http_dsem_api_change_parse(
     ngx_http_dsem_api_change_t *change, ngx_str_t *body,
     ngx_http_dsem_api_fault_t *fault);
+static ngx_uint_t ngx_http_dsem_api_change_plain(
+    ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_ask(
     ngx_http_dsem_api_change_t *change);
 static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
@@ -297,6 +301,10 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
         rc = ngx_http_dsem_answer_error(r, NGX_HTTP_BAD_REQUEST, error,
                                         &fault.name, fault.must);
 
+    } else if (ngx_http_dsem_api_change_plain(&change->order)) {
+        change->order.rc = NGX_DECLINED;
+        rc = ngx_http_dsem_api_change_answer(change);
+
     } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
         return;
 
@@ -362,6 +370,26 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
     }
 
     return NULL;
+}
+
+
+/*
+ * A limit for a server of a plain semaphore, in the configuration of this node:
+ * to Redis one at rest may be a pool.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_api_change_plain(ngx_http_dsem_order_t *order)
+{
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_cycle_get_module_main_conf(ngx_cycle,
+                                               ngx_http_dsem_module);
+
+    return order->server.len
+           && order->limit >= 0
+           && ngx_http_dsem_pool_conf(&order->name) == NULL
+           && ngx_http_dsem_text_find(&dmcf->literals, &order->name);
 }
 
 

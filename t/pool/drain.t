@@ -164,6 +164,10 @@ my $none = $nodes[0]->get('/dsem/semaphores/plain/servers/x');
 is $none->status, 404, 'nor of what is no pool';
 is decode_json($none->body)->{error}, '"plain" is no pool that this node knows; '
     . '"/servers/" in the name of a semaphore is to be encoded', 'said';
+is +(patch($other, 'plain/servers/x', '{"limit":0}'))[0], 404,
+    'no pool, at rest';
+is +(patch($other, 'plain/servers/x', '{"limit":null}'))[0], 200,
+    'an order that Redis may have ends';
 my $held = $other->begin('/plain?hang=1');
 wait_for { $up[1]->now == 1 } 15, 'a permit of no pool';
 for (
