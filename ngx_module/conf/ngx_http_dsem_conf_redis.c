@@ -341,8 +341,8 @@ ngx_http_dsem_conf_redis_mode_rules(ngx_conf_t *cf,
     } else if (conf->addresses.nelts > 1
                && mode == NGX_HTTP_DSEM_MODE_SINGLE)
     {
-        wrong = "more than one address needs \"mode=sentinel\" or "
-                "\"mode=cluster\"";
+        wrong = "more than one address (a word without \"=\" is one) needs "
+                "\"mode=sentinel\" or \"mode=cluster\"";
 
     } else if (mode == NGX_HTTP_DSEM_MODE_SENTINEL
                && args[NGX_HTTP_DSEM_REDIS_MASTER].text.data == NULL)

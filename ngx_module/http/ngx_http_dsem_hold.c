@@ -77,10 +77,13 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
     ngx_http_dsem_ctx_t       *ctx;
     ngx_http_dsem_loc_conf_t  *dlcf;
 
+    static ngx_str_t  methods = ngx_string("GET, POST");
+
     /* a subrequest is not limited, and its request would wait for ever */
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_POST)) || r != r->main) {
-        return NGX_HTTP_NOT_ALLOWED;
+        return (ngx_http_dsem_answer_header(r, "Allow", &methods) == NGX_OK)
+               ? NGX_HTTP_NOT_ALLOWED : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     ctx = ngx_http_dsem_ctx_find(r);

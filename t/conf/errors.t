@@ -161,7 +161,8 @@ my @wrong = (
     ['redis twice', 'dsem_redis 127.0.0.1; dsem_redis 127.0.0.1;',
         '"dsem_redis" directive is duplicate'],
     ['redis of two addresses', 'dsem_redis 127.0.0.1 127.0.0.2;',
-        'more than one address needs "mode=sentinel" or "mode=cluster" in "dsem_redis" directive'],
+        'more than one address (a word without "=" is one) needs '
+            . '"mode=sentinel" or "mode=cluster" in "dsem_redis" directive'],
     ['redis with a parameter', 'dsem_redis 127.0.0.1 colour=red;',
         'invalid parameter "colour" in "dsem_redis" directive'],
     ['redis as URL', 'dsem_redis redis://127.0.0.1:6379;',

@@ -134,8 +134,11 @@ eventually { waiting() == 1 } 'nothing that can be read: waits';
 $_->close for @queued, $patient;
 eventually { !held() && !waiting() } 'all back';
 
-is $node->get('/jobs', -method => $_)->status, 405, "$_ holds nothing"
-    for qw(HEAD PUT);
+for (qw(HEAD PUT)) {
+    my $refused = $node->get('/jobs', -method => $_);
+    is $refused->status, 405, "$_ holds nothing";
+    is $refused->header('Allow'), 'GET, POST', "$_: others do";
+}
 
 # names of clients, and an error page that must not hold what it has not
 
