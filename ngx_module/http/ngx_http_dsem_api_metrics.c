@@ -112,7 +112,7 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_local(values[NGX_HTTP_DSEM_COUNT_RECLAIMED]) },
 
     { "dsem_overage_permits", "counter",
-      "Permits of this node in use after Redis could release them.",
+      "Permits of this node in use beyond the limit.",
       ngx_http_dsem_metric_local,
       ngx_http_dsem_local(values[NGX_HTTP_DSEM_COUNT_OVERAGE]) },
 
