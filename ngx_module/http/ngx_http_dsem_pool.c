@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
+#include "ngx_http_dsem_result.h"
 #include "ngx_http_dsem_text.h"
 
 
@@ -49,6 +50,8 @@ static ngx_int_t ngx_http_dsem_pool_init(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_pool_permit(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
     ngx_str_t *server);
+static void ngx_http_dsem_pool_error(ngx_http_request_t *r,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_uint_t dry_run);
 static ngx_http_dsem_claim_t *ngx_http_dsem_pool_claim(
     ngx_http_dsem_ctx_t *ctx, ngx_http_dsem_srv_conf_t *dscf);
 static ngx_uint_t ngx_http_dsem_pool_gets(ngx_http_request_t *r,
@@ -267,14 +270,34 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         return NGX_DECLINED;
     }
 
+    ngx_http_dsem_pool_error(r, dscf, dlcf->dry_run);
+
+    return dlcf->dry_run ? NGX_DECLINED : NGX_ERROR;
+}
+
+
+/* counted as an error of the pool, as the request has no claim to it */
+
+static void
+ngx_http_dsem_pool_error(ngx_http_request_t *r,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_uint_t dry_run)
+{
+    ngx_http_dsem_claim_t  claim;
+
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "dsem: request to upstream \"%V\" has no permit (its "
                   "location has variables in \"proxy_pass\" and does not name "
                   "this upstream by \"dsem upstream=\", or answers a refusal), "
                   "%s", &dscf->upstream->host,
-                  dlcf->dry_run ? "dry run" : "request failed");
+                  dry_run ? "dry run" : "request failed");
 
-    return dlcf->dry_run ? NGX_DECLINED : NGX_ERROR;
+    ngx_memzero(&claim, sizeof(ngx_http_dsem_claim_t));
+
+    claim.ask.name = dscf->limit->encoded;
+    claim.ask.hash = dscf->limit->hash;
+    claim.ask.dry_run = dry_run;
+
+    ngx_http_dsem_result_invalid(&claim);
 }
 
 

@@ -10,7 +10,8 @@
  * same.  The times waited are those of requests that were queued or timed
  * out: as many as have these results.
  *
- * Called by: acquire (verdicts), ctx (a request leaves).
+ * Called by: acquire (verdicts), ctx (a request leaves), pool (a request that
+ * has no claim).
  */
 
 

@@ -6,6 +6,7 @@
 # is known needs no name.
 
 use lib 't/lib';
+use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -68,6 +69,9 @@ server {
             proxy_pass http://\$arg_to;
         }
     }
+    location /dsem/ {
+        dsem_api;
+    }
     location /dry {
         dsem_dry_run on;
         dsem narrow limit=1 queue=\$arg_queue;
@@ -80,6 +84,11 @@ EOF_CONF
 my $node = $nodes[0];
 
 sub counts { return $t->state->counts($_[0]) }
+
+sub errors {
+    return decode_json($node->get("/dsem/semaphores/$_[0]")->body)
+        ->{semaphore}{local}{error};
+}
 
 sub is_at {
     my ($request, $name, @up) = @_;
@@ -196,6 +205,7 @@ for my $path ('/to?pool=&to=plain', '/to/none?pool=gpus&to=plain') {
 is $node->get('/to?pool=gpus&to=plain')->header('X-Dsem'), 'PASSED llm',
     'at an upstream without a limit it has a permit';
 
+my @errors = map { errors($_) } qw(llm cpus);
 for my $path ('/to?pool=cpus&to=gpus', '/to?pool=&to=gpus',
     '/literal?to=cpus') {
     $node->clear_logs;
@@ -203,6 +213,8 @@ for my $path ('/to?pool=cpus&to=gpus', '/to?pool=&to=gpus',
     is scalar($node->grep_log(qr/\[error\].*has\ no\ permit.*does\ not
         \ name\ this\ upstream\ by\ "dsem\ upstream="/x)), 1, 'and logged';
 }
+is errors('llm') - $errors[0], 2, 'two counted as errors of this pool';
+is errors('cpus') - $errors[1], 1, 'one of the other';
 is $_->started, 0, 'it came to no server' for $gpu, @cpus;
 eventually { counts('llm') eq '0 0' && counts('cpus') eq '0 0' }
     'all permits are back';
