@@ -124,7 +124,7 @@ sub of_coverage {
 
 sub of_mutants {
     my ($text) = @_;
-    return $text =~ /^mutants: (.*), \d+ s$/m ? $1 : 'no figures';
+    return $text =~ /^mutants: (\d+ killed.*), \d+ s$/m ? $1 : 'no figures';
 }
 
 sub of_model {
