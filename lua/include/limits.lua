@@ -24,7 +24,7 @@
 local NO_CONFIGURATION = '-'
 
 -- sessions among which another one of a configuration is searched for
-local SEARCHED = 64
+local SEARCHED = 512
 
 -- characters of a digest that may be an id, then all of them
 local ID_LENGTHS = { 4, 6, 8, -1 }
@@ -85,9 +85,11 @@ end
 local function limits_holder(key, sessions, id, session)
     local names = redis.call('ZRANGE', sessions, 0, SEARCHED - 1)
     if #names == 0 then return '-' end
-    for i, text in ipairs(redis.call('HMGET', key, unpack(names))) do
-        local entry = names[i] ~= session and entry_parse(text or '')
-        if entry and entry.configuration == id then
+    local ending = ' ' .. id
+    for i, entry in ipairs(redis.call('HMGET', key, unpack(names))) do
+        if entry and string.sub(entry, -#ending) == ending
+            and names[i] ~= session
+        then
             return session_node(names[i])
         end
     end

@@ -33,7 +33,7 @@ $kept->bye;
 # some are looked at
 begin();
 my @crowd = map { $scripts->session("crowd$_")->configured('20', { api => 20 }) }
-    1 .. 70;
+    1 .. 520;
 $scripts->advance(1000);
 $_->beat for $kept, @two;
 $_->bye for @two;
