@@ -7,10 +7,10 @@
  * add up those of living processes, so what a killed worker had is gone with
  * it.  A cell whose owner is not in the list of processes any more is free.
  *
- * Where no cell is left the names of a process share one: that of the other
- * names.  In a process without a number each name has one in memory of its own,
- * which no other process reads; when the process has its number their figures
- * move to cells of the node.
+ * Where no cell is free, or the process has no number, a name has one in memory
+ * of the process, which no other process reads.  Once a second it moves to a
+ * free one; until one is found what it has is added to that of the other names,
+ * of which each process has one.
  *
  * Called by: counters.
  */
@@ -34,8 +34,19 @@
     ((ngx_atomic_uint_t) 1 << (NGX_PTR_SIZE * 8 - 1))
 
 
-/* the owner of a cell in memory of its own: no process has this number */
+/* the owner of a cell in memory of the process: no process has this number */
 #define NGX_HTTP_DSEM_CELLS_ALONE   NGX_HTTP_DSEM_CELLS_FILLING
+
+
+/* in memory of the process */
+typedef struct {
+    ngx_http_dsem_cell_t          cell;
+
+    /* of it in the cell of the other names */
+    int32_t                       in_use;
+    int32_t                       idle;
+    int32_t                       waiting;
+} ngx_http_dsem_cells_alone_t;
 
 
 /* this process */
@@ -43,18 +54,19 @@ typedef struct {
     ngx_http_dsem_cells_t        *cells;
     ngx_atomic_uint_t             number;    /* 0: none */
     ngx_uint_t                    hand;
+    ngx_atomic_uint_t             full;      /* time of the last search in vain,
+                                                by ngx_http_dsem_rows_time() */
 
-    ngx_http_dsem_cell_t         *shared;
-    ngx_http_dsem_cell_t          none;      /* read by no process */
-    ngx_uint_t                    nalone;    /* cells in memory of their own */
+    ngx_http_dsem_cell_t         *other;     /* NULL: none was free yet */
+    ngx_http_dsem_cell_t          none;      /* where there is no memory */
 
     ngx_http_dsem_cell_t         *spare[NGX_HTTP_DSEM_CELLS_SPARE];
     ngx_uint_t                    nspare;
 } ngx_http_dsem_cells_process_t;
 
 
-static void ngx_http_dsem_cells_share(ngx_http_dsem_cells_process_t *process);
-static ngx_http_dsem_cell_t *ngx_http_dsem_cell_alone(void);
+static ngx_http_dsem_cell_t *ngx_http_dsem_cell_get(void);
+static void ngx_http_dsem_cell_add(ngx_http_dsem_cell_t *cell);
 static ngx_http_dsem_cell_t *ngx_http_dsem_cell_claim(void);
 static void ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell);
 
@@ -81,8 +93,6 @@ ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells, ngx_uint_t ncells)
 }
 
 
-/* this process, which has its number if there was room for it, has none yet */
-
 void
 ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
 {
@@ -93,22 +103,21 @@ ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
     ngx_memzero(process, sizeof(ngx_http_dsem_cells_process_t));
 
     process->cells = cells;
-    process->number = ngx_http_dsem_process_number();
-    process->shared = &process->none;
 
     /* what others have left: no turn may be near */
     ngx_http_dsem_cells_sweep();
 
-    if (process->number) {
-        ngx_http_dsem_cells_share(process);
-    }
+    ngx_http_dsem_cells_turn();
 }
 
 
-/* this process has got its number; its names move by and by */
+/*
+ * Once a second: the process may have got its number since it entered, and
+ * others may have ended that had all cells.
+ */
 
 void
-ngx_http_dsem_cells_number(void)
+ngx_http_dsem_cells_turn(void)
 {
     ngx_http_dsem_cells_process_t  *process;
 
@@ -116,25 +125,8 @@ ngx_http_dsem_cells_number(void)
 
     process->number = ngx_http_dsem_process_number();
 
-    /* what the process has left whose place this is */
-    ngx_http_dsem_cells_sweep();
-
-    ngx_http_dsem_cells_share(process);
-}
-
-
-/* the cell that names without one share: all cells are tried, if need be */
-
-static void
-ngx_http_dsem_cells_share(ngx_http_dsem_cells_process_t *process)
-{
-    ngx_uint_t  tried;
-
-    for (tried = 0;
-         process->shared == &process->none && tried <= process->cells->ncells;
-         tried += NGX_HTTP_DSEM_CELLS_TRIES / 2)
-    {
-        process->shared = ngx_http_dsem_cell_take();
+    if (process->other == NULL) {
+        process->other = ngx_http_dsem_cell_get();
     }
 }
 
@@ -144,20 +136,97 @@ ngx_http_dsem_cells_share(ngx_http_dsem_cells_process_t *process)
 void
 ngx_http_dsem_cells_leave(void)
 {
-    ngx_http_dsem_cells_process_t  *process;
-
-    process = &ngx_http_dsem_cells_process;
-
-    ngx_memzero(process, sizeof(ngx_http_dsem_cells_process_t));
-
-    process->shared = &process->none;
+    ngx_memzero(&ngx_http_dsem_cells_process,
+                sizeof(ngx_http_dsem_cells_process_t));
 }
 
 
-/* a cell that is all zero, or the shared one */
+/* a cell that is all zero */
 
 ngx_http_dsem_cell_t *
 ngx_http_dsem_cell_take(void)
+{
+    ngx_http_dsem_cell_t  *cell;
+
+    cell = ngx_http_dsem_cell_get();
+
+    if (cell) {
+        return cell;
+    }
+
+    cell = ngx_calloc(sizeof(ngx_http_dsem_cells_alone_t), ngx_cycle->log);
+
+    if (cell == NULL) {
+        return &ngx_http_dsem_cells_process.none;
+    }
+
+    cell->owner = NGX_HTTP_DSEM_CELLS_ALONE;
+
+    return cell;
+}
+
+
+/*
+ * Once a second: the cell for what is in this one, another if this one is in
+ * memory of the process, and one of the node is free.
+ */
+
+ngx_http_dsem_cell_t *
+ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
+{
+    ngx_http_dsem_cell_t  *to;
+
+    if (cell->owner != NGX_HTTP_DSEM_CELLS_ALONE) {
+        return cell;
+    }
+
+    to = ngx_http_dsem_cell_get();
+
+    if (to == NULL) {
+        ngx_http_dsem_cell_add(cell);
+        return cell;
+    }
+
+    to->in_use = cell->in_use;
+    to->idle = cell->idle;
+    to->waiting = cell->waiting;
+    to->oldest = cell->oldest;
+
+    ngx_http_dsem_cell_free(cell);
+
+    return to;
+}
+
+
+/* what a cell in memory of the process has now is in that of the other names */
+
+static void
+ngx_http_dsem_cell_add(ngx_http_dsem_cell_t *cell)
+{
+    ngx_http_dsem_cell_t         *other;
+    ngx_http_dsem_cells_alone_t  *alone;
+
+    other = ngx_http_dsem_cells_process.other;
+    alone = (ngx_http_dsem_cells_alone_t *) cell;
+
+    if (other == NULL) {
+        return;
+    }
+
+    other->in_use += cell->in_use - alone->in_use;
+    other->idle += cell->idle - alone->idle;
+    other->waiting += cell->waiting - alone->waiting;
+
+    alone->in_use = cell->in_use;
+    alone->idle = cell->idle;
+    alone->waiting = cell->waiting;
+}
+
+
+/* of the node, all zero; NULL: none is found */
+
+static ngx_http_dsem_cell_t *
+ngx_http_dsem_cell_get(void)
 {
     ngx_http_dsem_cell_t           *cell;
     ngx_http_dsem_cells_process_t  *process;
@@ -168,66 +237,19 @@ ngx_http_dsem_cell_take(void)
         return process->spare[--process->nspare];
     }
 
-    cell = process->number ? ngx_http_dsem_cell_claim()
-                           : ngx_http_dsem_cell_alone();
+    /* one search in vain each second, not one for each name */
 
-    return cell ? cell : process->shared;
-}
+    if (process->number == 0 || process->full == ngx_http_dsem_rows_time()) {
+        return NULL;
+    }
 
+    cell = ngx_http_dsem_cell_claim();
 
-/* NULL: no memory */
-
-static ngx_http_dsem_cell_t *
-ngx_http_dsem_cell_alone(void)
-{
-    ngx_http_dsem_cell_t  *cell;
-
-    cell = ngx_calloc(sizeof(ngx_http_dsem_cell_t), ngx_cycle->log);
-
-    if (cell) {
-        cell->owner = NGX_HTTP_DSEM_CELLS_ALONE;
-        ngx_http_dsem_cells_process.nalone++;
+    if (cell == NULL) {
+        process->full = ngx_http_dsem_rows_time();
     }
 
     return cell;
-}
-
-
-/*
- * The cell for what is in this one: another, if this one was taken before the
- * process had its number.
- */
-
-ngx_http_dsem_cell_t *
-ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell)
-{
-    ngx_http_dsem_cell_t           *to;
-    ngx_http_dsem_cells_process_t  *process;
-
-    process = &ngx_http_dsem_cells_process;
-
-    if (process->nalone == 0
-        || process->number == 0
-        || cell->owner != NGX_HTTP_DSEM_CELLS_ALONE)
-    {
-        return cell;
-    }
-
-    to = ngx_http_dsem_cell_take();
-
-    if (to == process->shared) {
-        /* none is free yet */
-        return cell;
-    }
-
-    to->in_use += cell->in_use;
-    to->idle += cell->idle;
-    to->waiting += cell->waiting;
-    to->oldest = cell->oldest;
-
-    ngx_http_dsem_cell_free(cell);
-
-    return to;
 }
 
 
@@ -299,7 +321,7 @@ ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell)
 }
 
 
-/* all that was added to it has been taken out again */
+/* what it has is gone, or in another one */
 
 void
 ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
@@ -308,17 +330,17 @@ ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
 
     process = &ngx_http_dsem_cells_process;
 
-    if (ngx_http_dsem_cell_shared(cell)) {
-        return;
-    }
-
-    if (cell->owner == NGX_HTTP_DSEM_CELLS_ALONE) {
-        process->nalone--;
-        ngx_free(cell);
+    if (cell == &process->none) {
         return;
     }
 
     ngx_http_dsem_cell_zero(cell);
+
+    if (cell->owner == NGX_HTTP_DSEM_CELLS_ALONE) {
+        ngx_http_dsem_cell_add(cell);
+        ngx_free(cell);
+        return;
+    }
 
     if (process->nspare < NGX_HTTP_DSEM_CELLS_SPARE) {
         process->spare[process->nspare++] = cell;
@@ -328,14 +350,6 @@ ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
     ngx_memory_barrier();
 
     cell->owner = 0;
-}
-
-
-ngx_uint_t
-ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell)
-{
-    return cell == ngx_http_dsem_cells_process.shared
-           || cell == &ngx_http_dsem_cells_process.none;
 }
 
 

@@ -235,7 +235,7 @@ ngx_http_dsem_counters_find(ngx_http_dsem_counted_t *counted)
 
     cell = counted->cell;
 
-    if (cell && !ngx_http_dsem_cell_shared(cell)) {
+    if (cell) {
         cell->row = ngx_http_dsem_rows_number(rows, row);
 
         ngx_memory_barrier();
@@ -444,7 +444,7 @@ ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
 /*
  * Every second or so: a row that is counted in keeps its name.  Names that have
  * none ask for one in turns: a search of all of them would take long.  A name
- * that was opened before this process had its number gets a cell of the node.
+ * without a cell of the node gets one where one is free now.
  */
 
 void
@@ -506,11 +506,11 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
         ngx_http_dsem_cells_sweep();
     }
 
-    if (ngx_http_dsem_process_number() == 0
-        && ngx_http_dsem_process_retry() == NGX_OK)
-    {
-        ngx_http_dsem_cells_number();
+    if (ngx_http_dsem_process_number() == 0) {
+        ngx_http_dsem_process_retry();
     }
+
+    ngx_http_dsem_cells_turn();
 
     ngx_add_timer(ev, NGX_HTTP_DSEM_COUNTERS_TURN);
 }

@@ -304,12 +304,11 @@ void ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells,
     ngx_uint_t ncells);
 
 void ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells);
-void ngx_http_dsem_cells_number(void);
+void ngx_http_dsem_cells_turn(void);
 void ngx_http_dsem_cells_leave(void);
 ngx_http_dsem_cell_t *ngx_http_dsem_cell_take(void);
 ngx_http_dsem_cell_t *ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell);
 void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);
-ngx_uint_t ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell);
 
 void ngx_http_dsem_cells_sweep(void);
 

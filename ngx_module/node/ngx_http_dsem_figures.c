@@ -423,7 +423,7 @@ ngx_http_dsem_figures_cell(ngx_http_dsem_figures_t *figures,
 
     oldest = cell->oldest;
 
-    /* the names that share a cell overwrite each other's */
+    /* the cell of other names has none */
 
     if (oldest == 0 || cell->row == 0) {
         return;

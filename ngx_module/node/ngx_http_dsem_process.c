@@ -132,14 +132,12 @@ ngx_http_dsem_process_register(ngx_http_dsem_process_self_t *self)
 }
 
 
-/* the list had no room for this process; NGX_DECLINED: it still has none */
+/* the list had no room for this process */
 
-ngx_int_t
+void
 ngx_http_dsem_process_retry(void)
 {
     ngx_http_dsem_process_register(&ngx_http_dsem_process_self);
-
-    return ngx_http_dsem_process_self.own ? NGX_OK : NGX_DECLINED;
 }
 
 

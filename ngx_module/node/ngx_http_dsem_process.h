@@ -29,7 +29,7 @@ typedef struct {
 
 
 ngx_int_t ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes);
-ngx_int_t ngx_http_dsem_process_retry(void);
+void ngx_http_dsem_process_retry(void);
 void ngx_http_dsem_process_leave(void);
 ngx_atomic_uint_t ngx_http_dsem_process_number(void);
 
