@@ -231,7 +231,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
                                                ngx_core_module);
 
         /* a single process has no predecessor, and outlives its zone */
-        settings.zone = dmcf->zone;
+        settings.zone = dmcf->zone->data;
         settings.workers = ccf->worker_processes;
     }
 

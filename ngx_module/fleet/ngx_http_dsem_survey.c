@@ -52,7 +52,7 @@ typedef struct {
     ngx_queue_t                    done;       /* waiters to be called */
     ngx_event_t                    call;
     ngx_uint_t                     results;    /* of the usual names */
-    ngx_shm_zone_t                *zone;       /* NULL: a single process */
+    ngx_http_dsem_zone_t          *zone;       /* NULL: a single process */
     uint64_t                       changed;    /* by this worker, as begun */
 } ngx_http_dsem_survey_state_t;
 

@@ -69,7 +69,7 @@ typedef struct {
 } ngx_http_dsem_zone_shard_t;
 
 
-typedef struct {
+struct ngx_http_dsem_zone_s {
     ngx_atomic_t                 configuration;  /* of the newest worker */
     ngx_http_dsem_zone_shard_t   shards[NGX_HTTP_DSEM_SHARDS];
 
@@ -86,7 +86,7 @@ typedef struct {
 
     ngx_uint_t                   nentries;
     ngx_http_dsem_zone_entry_t   entries[1];
-} ngx_http_dsem_zone_t;
+};
 
 
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
@@ -174,12 +174,8 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
  */
 
 ngx_int_t
-ngx_http_dsem_zone_attach(ngx_shm_zone_t *shm_zone, size_t size)
+ngx_http_dsem_zone_attach(ngx_http_dsem_zone_t *zone, size_t size)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    zone = shm_zone ? shm_zone->data : NULL;
-
     if (ngx_http_dsem_process_enter(zone ? &zone->processes : NULL) != NGX_OK
         || ngx_http_dsem_counters_init(zone ? zone->counters : NULL, size)
            != NGX_OK)
@@ -204,17 +200,9 @@ ngx_http_dsem_zone_detach(void)
 /* NULL: there is no zone */
 
 ngx_http_dsem_memo_t *
-ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_memo(ngx_http_dsem_zone_t *zone)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
-        return NULL;
-    }
-
-    zone = shm_zone->data;
-
-    return zone->memo;
+    return zone ? zone->memo : NULL;
 }
 
 
@@ -225,17 +213,14 @@ ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone)
  */
 
 void
-ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+ngx_http_dsem_zone_enter(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_http_dsem_zone_own_t *own, ngx_str_t *session)
 {
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t  *entry;
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return;
     }
-
-    zone = shm_zone->data;
 
     if (own->entry && own->entry->number == own->number) {
 
@@ -326,17 +311,14 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
  */
 
 ngx_int_t
-ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
+ngx_http_dsem_zone_leave(ngx_http_dsem_zone_t *zone, ngx_str_t *session)
 {
     ngx_uint_t                   i;
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t   copy;
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return NGX_DECLINED;
     }
-
-    zone = shm_zone->data;
 
     for (i = 0; i < zone->used; i++) {
 
@@ -413,16 +395,12 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
  */
 
 ngx_uint_t
-ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+ngx_http_dsem_zone_turn(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_msec_t heartbeat)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return 0;
     }
-
-    zone = shm_zone->data;
 
     return zone->shards[shard].space != space
            || ngx_http_dsem_zone_due(&zone->shards[shard].scanned, heartbeat);
@@ -451,14 +429,11 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
  */
 
 ngx_int_t
-ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
+ngx_http_dsem_zone_dead(ngx_http_dsem_zone_t *zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session)
 {
     ngx_atomic_uint_t            owner;
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t   copy, *entry;
-
-    zone = shm_zone->data;
 
     while (*next < zone->used) {
         entry = &zone->entries[(*next)++];
@@ -503,18 +478,15 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
  */
 
 ngx_uint_t
-ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
+ngx_http_dsem_zone_has(ngx_http_dsem_zone_t *zone, uint64_t space,
     ngx_uint_t dead)
 {
     ngx_uint_t                   i;
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t   copy;
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return 0;
     }
-
-    zone = shm_zone->data;
 
     for (i = 0; i < zone->used; i++) {
 
@@ -538,16 +510,12 @@ ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
  */
 
 void
-ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
+ngx_http_dsem_zone_configure(ngx_http_dsem_zone_t *zone,
     ngx_uint_t configuration)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return;
     }
-
-    zone = shm_zone->data;
 
     ngx_http_dsem_process_raise(&zone->configuration, configuration);
 }
@@ -556,17 +524,9 @@ ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
 /* the number of the newest configuration of this node */
 
 ngx_uint_t
-ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_newest(ngx_http_dsem_zone_t *zone)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
-        return 0;
-    }
-
-    zone = shm_zone->data;
-
-    return zone->configuration;
+    return zone ? zone->configuration : 0;
 }
 
 
@@ -577,18 +537,16 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
  */
 
 void
-ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+ngx_http_dsem_zone_remember(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_uint_t newest, ngx_http_dsem_zone_state_t *state)
 {
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *last;
     ngx_http_dsem_zone_state_t  *known;
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return;
     }
 
-    zone = shm_zone->data;
     last = &zone->shards[shard];
     known = &last->state;
 
@@ -635,19 +593,17 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
  */
 
 void
-ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+ngx_http_dsem_zone_recall(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_http_dsem_zone_state_t *state)
 {
-    ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *last;
 
     ngx_memzero(state, sizeof(ngx_http_dsem_zone_state_t));
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return;
     }
 
-    zone = shm_zone->data;
     last = &zone->shards[shard];
 
     *state = last->state;
@@ -669,16 +625,14 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
  */
 
 ngx_uint_t
-ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_recoveries(ngx_http_dsem_zone_t *zone)
 {
-    ngx_uint_t             i, most;
-    ngx_http_dsem_zone_t  *zone;
+    ngx_uint_t  i, most;
 
-    if (shm_zone == NULL) {
+    if (zone == NULL) {
         return 0;
     }
 
-    zone = shm_zone->data;
     most = 0;
 
     for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
@@ -692,12 +646,9 @@ ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone)
 /* a worker of this node has changed what all see in Redis */
 
 void
-ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_change(ngx_http_dsem_zone_t *zone)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone) {
-        zone = shm_zone->data;
+    if (zone) {
         zone->changed = ngx_http_dsem_monotonic();
     }
 }
@@ -706,15 +657,7 @@ ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone)
 /* when that was; 0: never */
 
 uint64_t
-ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_changed(ngx_http_dsem_zone_t *zone)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
-        return 0;
-    }
-
-    zone = shm_zone->data;
-
-    return zone->changed;
+    return zone ? zone->changed : 0;
 }

@@ -17,6 +17,7 @@
 #define NGX_HTTP_DSEM_ZONE_MORE  114688
 
 
+typedef struct ngx_http_dsem_zone_s  ngx_http_dsem_zone_t;
 typedef struct ngx_http_dsem_zone_entry_s  ngx_http_dsem_zone_entry_t;
 
 
@@ -41,33 +42,33 @@ typedef struct {
 
 
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
-ngx_int_t ngx_http_dsem_zone_attach(ngx_shm_zone_t *shm_zone, size_t size);
+ngx_int_t ngx_http_dsem_zone_attach(ngx_http_dsem_zone_t *zone, size_t size);
 void ngx_http_dsem_zone_detach(void);
-ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone);
+ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_http_dsem_zone_t *zone);
 
-void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+void ngx_http_dsem_zone_enter(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
-ngx_int_t ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone,
+ngx_int_t ngx_http_dsem_zone_leave(ngx_http_dsem_zone_t *zone,
     ngx_str_t *session);
-ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone,
+ngx_uint_t ngx_http_dsem_zone_turn(ngx_http_dsem_zone_t *zone,
     ngx_uint_t shard, uint64_t space, ngx_msec_t heartbeat);
-ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
+ngx_int_t ngx_http_dsem_zone_dead(ngx_http_dsem_zone_t *zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
-ngx_uint_t ngx_http_dsem_zone_has(ngx_shm_zone_t *shm_zone, uint64_t space,
+ngx_uint_t ngx_http_dsem_zone_has(ngx_http_dsem_zone_t *zone, uint64_t space,
     ngx_uint_t dead);
 
-void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
+void ngx_http_dsem_zone_configure(ngx_http_dsem_zone_t *zone,
     ngx_uint_t configuration);
-ngx_uint_t ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone);
+ngx_uint_t ngx_http_dsem_zone_newest(ngx_http_dsem_zone_t *zone);
 
-void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+void ngx_http_dsem_zone_remember(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_uint_t newest, ngx_http_dsem_zone_state_t *state);
-void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+void ngx_http_dsem_zone_recall(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     uint64_t space, ngx_http_dsem_zone_state_t *state);
-ngx_uint_t ngx_http_dsem_zone_recoveries(ngx_shm_zone_t *shm_zone);
+ngx_uint_t ngx_http_dsem_zone_recoveries(ngx_http_dsem_zone_t *zone);
 
-void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);
-uint64_t ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone);
+void ngx_http_dsem_zone_change(ngx_http_dsem_zone_t *zone);
+uint64_t ngx_http_dsem_zone_changed(ngx_http_dsem_zone_t *zone);
 
 
 #endif /* _NGX_HTTP_DSEM_ZONE_H_INCLUDED_ */

@@ -19,7 +19,7 @@
 
 /* a bye for a dead worker that is sent */
 typedef struct {
-    ngx_shm_zone_t           *zone;
+    ngx_http_dsem_zone_t     *zone;
     ngx_str_t                 name;
     u_char                    buf[NGX_HTTP_DSEM_SESSION_LEN];
 } ngx_http_dsem_bye_t;

@@ -70,7 +70,7 @@ static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
 ngx_int_t
 ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
-    ngx_uint_t nshards, ngx_shm_zone_t *zone, uint64_t space)
+    ngx_uint_t nshards, ngx_http_dsem_zone_t *zone, uint64_t space)
 {
     size_t                        len;
     u_char                       *p;

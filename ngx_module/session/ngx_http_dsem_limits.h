@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_memo.h"
 #include "ngx_http_dsem_redis.h"
+#include "ngx_http_dsem_zone.h"
 
 
 /*
@@ -84,7 +85,7 @@ typedef struct {
 
 ngx_int_t ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
-    ngx_uint_t nshards, ngx_shm_zone_t *zone, uint64_t space);
+    ngx_uint_t nshards, ngx_http_dsem_zone_t *zone, uint64_t space);
 void ngx_http_dsem_limits_free(ngx_http_dsem_limits_t *limits);
 
 ngx_str_t *ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits);

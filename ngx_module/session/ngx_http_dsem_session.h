@@ -106,7 +106,7 @@ typedef struct {
     ngx_str_t                          prefix;
     uint64_t                           space;    /* of the first shard */
     ngx_uint_t                         nshards;
-    ngx_shm_zone_t                    *zone;     /* NULL: single process */
+    ngx_http_dsem_zone_t              *zone;     /* NULL: single process */
     ngx_uint_t                         workers;  /* of this node */
     ngx_uint_t                         configuration;  /* its number */
     ngx_http_dsem_limits_settings_t    limits;
@@ -186,7 +186,7 @@ struct ngx_http_dsem_session_s {
     ngx_http_dsem_lease_t              lease;
     ngx_http_dsem_limits_t             limits;
 
-    ngx_shm_zone_t                    *zone;
+    ngx_http_dsem_zone_t              *zone;
     ngx_http_dsem_zone_own_t           zone_own;
     uint64_t                           space;    /* see zone */
     ngx_uint_t                         workers;
