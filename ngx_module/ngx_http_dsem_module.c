@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
+#include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_zone.h"
 
@@ -278,7 +279,7 @@ ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
     ngx_http_dsem_hangup(cycle);
     ngx_http_dsem_hold_exit();
     ngx_http_dsem_dispatch_exit();
-    ngx_http_dsem_zone_detach();
+    ngx_http_dsem_process_leave();
 }
 
 

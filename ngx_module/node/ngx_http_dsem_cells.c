@@ -131,16 +131,6 @@ ngx_http_dsem_cells_turn(void)
 }
 
 
-/* the process ends; its cells are free once its number is gone */
-
-void
-ngx_http_dsem_cells_leave(void)
-{
-    ngx_memzero(&ngx_http_dsem_cells_process,
-                sizeof(ngx_http_dsem_cells_process_t));
-}
-
-
 /* a cell that is all zero */
 
 ngx_http_dsem_cell_t *

@@ -192,15 +192,6 @@ ngx_http_dsem_counters_init(void *shared, size_t size)
 }
 
 
-void
-ngx_http_dsem_counters_exit(void)
-{
-    if (ngx_http_dsem_counters.shared) {
-        ngx_http_dsem_cells_leave();
-    }
-}
-
-
 /* NULL: this process counts nothing */
 
 ngx_http_dsem_rows_t *

@@ -255,7 +255,6 @@ void ngx_http_dsem_counters_close(ngx_http_dsem_counted_t *counted);
 
 void *ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool);
 ngx_int_t ngx_http_dsem_counters_init(void *shared, size_t size);
-void ngx_http_dsem_counters_exit(void);
 ngx_http_dsem_rows_t *ngx_http_dsem_counters_rows(void);
 ngx_http_dsem_cells_t *ngx_http_dsem_counters_cells(void);
 void ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row,
@@ -305,7 +304,6 @@ void ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells,
 
 void ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells);
 void ngx_http_dsem_cells_turn(void);
-void ngx_http_dsem_cells_leave(void);
 ngx_http_dsem_cell_t *ngx_http_dsem_cell_take(void);
 ngx_http_dsem_cell_t *ngx_http_dsem_cell_move(ngx_http_dsem_cell_t *cell);
 void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);

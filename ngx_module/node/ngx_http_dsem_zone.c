@@ -187,16 +187,6 @@ ngx_http_dsem_zone_attach(ngx_http_dsem_zone_t *zone, size_t size)
 }
 
 
-/* the process ends: what it has left is given back, or said bye to */
-
-void
-ngx_http_dsem_zone_detach(void)
-{
-    ngx_http_dsem_counters_exit();
-    ngx_http_dsem_process_leave();
-}
-
-
 /* NULL: there is no zone */
 
 ngx_http_dsem_memo_t *

@@ -43,7 +43,6 @@ typedef struct {
 
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 ngx_int_t ngx_http_dsem_zone_attach(ngx_http_dsem_zone_t *zone, size_t size);
-void ngx_http_dsem_zone_detach(void);
 ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_http_dsem_zone_t *zone);
 
 void ngx_http_dsem_zone_enter(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,

@@ -231,7 +231,6 @@ table_process(void)
 static void
 table_leave(void)
 {
-    ngx_http_dsem_counters_exit();
     ngx_http_dsem_process_leave();
 }
 
