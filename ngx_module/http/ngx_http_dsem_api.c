@@ -432,7 +432,7 @@ ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name)
     for (piece = ngx_http_dsem_page; piece->len; piece++) {
 
         if (piece != ngx_http_dsem_page) {
-            ngx_http_dsem_api_text_string(&text, &nonce);
+            ngx_http_dsem_api_text_write(&text, nonce.data, nonce.len);
         }
 
         ngx_http_dsem_api_text_static(&text, piece);

@@ -129,13 +129,6 @@ ngx_http_dsem_api_text_append(ngx_http_dsem_api_text_t *text, u_char *data,
 }
 
 
-void
-ngx_http_dsem_api_text_string(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
-{
-    ngx_http_dsem_api_text_write(text, s->data, s->len);
-}
-
-
 /* bytes that outlive the request are not copied */
 
 void

@@ -42,8 +42,6 @@ u_char *ngx_http_dsem_api_text_reserve(ngx_http_dsem_api_text_t *text,
     size_t len);
 void ngx_http_dsem_api_text_append(ngx_http_dsem_api_text_t *text, u_char *data,
     size_t len);
-void ngx_http_dsem_api_text_string(ngx_http_dsem_api_text_t *text,
-    ngx_str_t *s);
 void ngx_http_dsem_api_text_static(ngx_http_dsem_api_text_t *text,
     ngx_str_t *s);
 ngx_int_t ngx_http_dsem_api_text_copy(ngx_http_dsem_api_text_t *text,

@@ -91,13 +91,7 @@ ngx_http_dsem_resp_string(ngx_http_dsem_resp_t *resp, ngx_str_t *value)
 void
 ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value)
 {
-    u_char  *p, *last, digits[NGX_INT64_LEN];
-
-    last = digits + sizeof(digits);
-
-    p = ngx_http_dsem_resp_signed(last, value);
-
-    ngx_http_dsem_resp_bytes(resp, p, last - p);
+    ngx_http_dsem_resp_numbers(resp, &value, 1);
 }
 
 

@@ -80,7 +80,7 @@ ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease)
 }
 
 
-/* of leases of this length; as in lua/include/registry.lua */
+/* of leases of this length; as in lua/include/shard.lua */
 
 static ngx_msec_t
 ngx_http_dsem_lease_interval(ngx_msec_t length)
