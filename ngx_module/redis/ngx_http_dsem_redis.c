@@ -406,7 +406,7 @@ ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
     }
 
     return ngx_http_dsem_script_begin(&redis->calls, script, keys, nkeys,
-                                      nargs);
+                                      NULL, 0, nargs);
 }
 
 
@@ -421,8 +421,8 @@ ngx_http_dsem_redis_begin_packed(ngx_http_dsem_redis_t *redis,
         return NULL;
     }
 
-    return ngx_http_dsem_script_begin_packed(&redis->calls, script, keys,
-                                             nkeys, values, nvalues, nargs);
+    return ngx_http_dsem_script_begin(&redis->calls, script, keys, nkeys,
+                                      values, nvalues, nargs);
 }
 
 

@@ -86,9 +86,6 @@ static ngx_int_t ngx_http_dsem_script_error(
     redisReply *reply);
 static void ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call,
     redisReply *reply);
-static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
-    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
-    ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
 static ngx_int_t ngx_http_dsem_script_deliver(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     ngx_http_dsem_reply_t *decoded);
@@ -347,57 +344,17 @@ ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
 
 /*
  * Begins a call: the shard's key, "nkeys" more, the session, its epoch and the
- * number of the call.  The caller writes exactly "nargs" arguments to the
- * result; nothing can fail before the call is made.
+ * number of the call.  With values, these share an argument with epoch and
+ * number.  The caller writes exactly "nargs" arguments to the result; nothing
+ * can fail before the call is made.
  */
 
 ngx_http_dsem_resp_t *
 ngx_http_dsem_script_begin(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
-    ngx_uint_t nargs)
-{
-    ngx_http_dsem_resp_t  *command;
-
-    command = ngx_http_dsem_script_keys(calls, script, keys, nkeys,
-                                        2 + nargs);
-
-    ngx_http_dsem_resp_number(command, calls->identity->epoch);
-    ngx_http_dsem_resp_number(command, calls->number);
-
-    return command;
-}
-
-
-/* begins a call with epoch, number and these values in one argument */
-
-ngx_http_dsem_resp_t *
-ngx_http_dsem_script_begin_packed(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
     int64_t *values, ngx_uint_t nvalues, ngx_uint_t nargs)
 {
     int64_t                packed[NGX_HTTP_DSEM_RESP_NUMBERS];
-    ngx_http_dsem_resp_t  *command;
-
-    command = ngx_http_dsem_script_keys(calls, script, keys, nkeys,
-                                        1 + nargs);
-
-    packed[0] = calls->identity->epoch;
-    packed[1] = calls->number;
-    ngx_memcpy(&packed[2], values, nvalues * sizeof(int64_t));
-
-    ngx_http_dsem_resp_numbers(command, packed, 2 + nvalues);
-
-    return command;
-}
-
-
-/* nargs: of all arguments after the session */
-
-static ngx_http_dsem_resp_t *
-ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
-    ngx_uint_t nargs)
-{
     ngx_uint_t             i;
     ngx_http_dsem_resp_t  *command;
 
@@ -407,8 +364,8 @@ ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
     calls->text = (script == NGX_HTTP_DSEM_SCRIPT_INSPECT
                    || script == NGX_HTTP_DSEM_SCRIPT_NAMES);
 
-    ngx_http_dsem_resp_begin(command,
-                             NGX_HTTP_DSEM_SCRIPT_ARGS + nkeys + nargs);
+    ngx_http_dsem_resp_begin(command, NGX_HTTP_DSEM_SCRIPT_ARGS + nkeys
+                                      + (nvalues ? 1 : 2) + nargs);
 
     ngx_http_dsem_resp_bytes(command, "EVALSHA", sizeof("EVALSHA") - 1);
     ngx_http_dsem_resp_bytes(command, calls->sha[script],
@@ -422,6 +379,18 @@ ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
     }
 
     ngx_http_dsem_resp_string(command, &calls->identity->name);
+
+    packed[0] = calls->identity->epoch;
+    packed[1] = calls->number;
+
+    if (nvalues) {
+        ngx_memcpy(&packed[2], values, nvalues * sizeof(int64_t));
+        ngx_http_dsem_resp_numbers(command, packed, 2 + nvalues);
+
+    } else {
+        ngx_http_dsem_resp_number(command, packed[0]);
+        ngx_http_dsem_resp_number(command, packed[1]);
+    }
 
     return command;
 }

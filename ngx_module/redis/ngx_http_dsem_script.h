@@ -78,9 +78,6 @@ ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_http_dsem_resp_t *ngx_http_dsem_script_begin(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
-    ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
-ngx_http_dsem_resp_t *ngx_http_dsem_script_begin_packed(
-    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, int64_t *values, ngx_uint_t nvalues,
     ngx_uint_t nargs);
 ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
