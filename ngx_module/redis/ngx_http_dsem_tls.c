@@ -8,8 +8,7 @@
  * key is in the memory of OpenSSL, as nginx's own are: a core has it.  It
  * keeps the last session of OpenSSL, too.
  *
- * Where hiredis has no TLS, nothing can be created, and nothing else here is
- * called with more than NULL.
+ * Where hiredis has no TLS, nothing can be created.
  *
  * Called by: conf_tls, to create it; settings; tls_conn (sessions, errors).
  */
@@ -301,42 +300,6 @@ ngx_http_dsem_tls_create(ngx_str_t *name, char *reason)
 #endif
 
     return NULL;
-}
-
-
-ngx_int_t
-ngx_http_dsem_tls_verify(ngx_http_dsem_tls_t *tls, ngx_str_t *ca,
-    char *reason)
-{
-    return NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_http_dsem_tls_certificate(ngx_http_dsem_tls_t *tls, ngx_str_t *cert,
-    char *reason)
-{
-    return NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key, char *reason)
-{
-    return NGX_ERROR;
-}
-
-
-ngx_http_dsem_tls_t *
-ngx_http_dsem_tls_ref(ngx_http_dsem_tls_t *tls)
-{
-    return tls;
-}
-
-
-void
-ngx_http_dsem_tls_free(ngx_http_dsem_tls_t *tls)
-{
 }
 
 

@@ -43,6 +43,9 @@ struct redisAsyncContext;
 
 
 ngx_http_dsem_tls_t *ngx_http_dsem_tls_create(ngx_str_t *name, char *reason);
+
+#if (NGX_HTTP_DSEM_SSL)
+
 ngx_int_t ngx_http_dsem_tls_verify(ngx_http_dsem_tls_t *tls, ngx_str_t *ca,
     char *reason);
 ngx_int_t ngx_http_dsem_tls_certificate(ngx_http_dsem_tls_t *tls,
@@ -67,6 +70,27 @@ ngx_int_t ngx_http_dsem_tls_conn_failure(ngx_http_dsem_tls_conn_t *ssl,
     char *reason);
 void ngx_http_dsem_tls_conn_clear(void);
 void ngx_http_dsem_tls_conn_close(ngx_http_dsem_tls_conn_t *ssl);
+
+#else
+
+/* nothing is created: of these only "ref" and "free" are reached, with NULL */
+
+#define ngx_http_dsem_tls_verify                      NULL
+#define ngx_http_dsem_tls_certificate                 NULL
+#define ngx_http_dsem_tls_key                         NULL
+#define ngx_http_dsem_tls_ref(tls)                    (tls)
+#define ngx_http_dsem_tls_free(tls)                   (void) (tls)
+
+#define ngx_http_dsem_tls_conn_start(tls, ac, addr, reason)                   \
+    (*(reason) = '\0', NULL)
+#define ngx_http_dsem_tls_conn_handshake(ssl, reason)  NGX_ERROR
+#define ngx_http_dsem_tls_conn_wants_write(ssl)       0
+#define ngx_http_dsem_tls_conn_write(ac)              NGX_ERROR
+#define ngx_http_dsem_tls_conn_failure(ssl, reason)   NGX_DECLINED
+#define ngx_http_dsem_tls_conn_clear()
+#define ngx_http_dsem_tls_conn_close(ssl)
+
+#endif
 
 
 #endif /* _NGX_HTTP_DSEM_TLS_H_INCLUDED_ */
