@@ -172,16 +172,18 @@ ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
 
 
 /*
- * The next header of the request that has this name.
+ * The next header that has this name, of those of a request or of an answer.
  *
  * cursor   zeros before the first one; as many headers as a client likes are
  *          searched once
+ *
+ * One that a module has cleared is none, as in the variables of nginx.
  *
  * Returns its value, or NULL.
  */
 
 ngx_str_t *
-ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
+ngx_http_dsem_answer_sent(ngx_list_t *headers, const char *key,
     ngx_http_dsem_answer_cursor_t *cursor)
 {
     size_t            len;
@@ -190,7 +192,7 @@ ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
     len = ngx_strlen(key);
 
     if (cursor->part == NULL) {
-        cursor->part = &r->headers_in.headers.part;
+        cursor->part = &headers->part;
     }
 
     for ( ;; ) {
@@ -199,7 +201,8 @@ ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
             h = cursor->part->elts;
             h += cursor->next++;
 
-            if (h->key.len == len
+            if (h->hash
+                && h->key.len == len
                 && ngx_strncasecmp(h->key.data, (u_char *) key, len) == 0)
             {
                 return &h->value;

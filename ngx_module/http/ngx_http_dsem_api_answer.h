@@ -17,7 +17,7 @@
 #define NGX_HTTP_DSEM_API_JSON  "application/json"
 
 
-/* where the search for a header of a request goes on */
+/* where the search for a header goes on */
 typedef struct {
     ngx_list_part_t  *part;     /* NULL: at the first one */
     ngx_uint_t        next;     /* in it */
@@ -34,7 +34,7 @@ ngx_int_t ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
 ngx_int_t ngx_http_dsem_answer_later(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value);
-ngx_str_t *ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
+ngx_str_t *ngx_http_dsem_answer_sent(ngx_list_t *headers, const char *key,
     ngx_http_dsem_answer_cursor_t *cursor);
 
 

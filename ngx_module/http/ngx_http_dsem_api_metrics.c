@@ -284,7 +284,8 @@ ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
     ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
 
     while (!metrics->open) {
-        accept = ngx_http_dsem_answer_sent(r, "Accept", &cursor);
+        accept = ngx_http_dsem_answer_sent(&r->headers_in.headers, "Accept",
+                                          &cursor);
 
         if (accept == NULL) {
             break;

@@ -104,7 +104,8 @@ ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
     ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
 
     for ( ;; ) {
-        value = ngx_http_dsem_answer_sent(r, "Sec-Fetch-Site", &cursor);
+        value = ngx_http_dsem_answer_sent(&r->headers_in.headers,
+                                          "Sec-Fetch-Site", &cursor);
 
         if (value == NULL) {
             break;
@@ -132,7 +133,8 @@ ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
     ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
 
     for ( ;; ) {
-        value = ngx_http_dsem_answer_sent(r, "Origin", &cursor);
+        value = ngx_http_dsem_answer_sent(&r->headers_in.headers, "Origin",
+                                          &cursor);
 
         if (value == NULL) {
             return 1;

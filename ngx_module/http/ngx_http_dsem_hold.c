@@ -161,7 +161,8 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
 
     while (seconds == NGX_DECLINED) {
-        value = ngx_http_dsem_answer_sent(r, "Prefer", &cursor);
+        value = ngx_http_dsem_answer_sent(&r->headers_in.headers, "Prefer",
+                                          &cursor);
 
         seconds = value ? ngx_http_dsem_hold_seconds(value->data,
                                                      value->data + value->len)

@@ -28,7 +28,6 @@ static ngx_int_t ngx_http_dsem_refusal_retry_after(
     ngx_http_dsem_ctx_t *ctx);
 static ngx_int_t ngx_http_dsem_refusal_seconds(
     ngx_http_dsem_ctx_t *ctx);
-static ngx_uint_t ngx_http_dsem_refusal_has_header(ngx_http_request_t *r);
 static void ngx_http_dsem_refusal_log_rejected(
     ngx_http_dsem_ctx_t *ctx, char *dry);
 static void ngx_http_dsem_refusal_log_timeout(
@@ -96,17 +95,23 @@ ngx_http_dsem_refusal_headers(ngx_http_dsem_ctx_t *ctx)
 static ngx_int_t
 ngx_http_dsem_refusal_retry_after(ngx_http_dsem_ctx_t *ctx)
 {
-    u_char              *p;
-    ngx_int_t            seconds;
-    ngx_str_t            value;
-    ngx_http_request_t  *r;
+    u_char                         *p;
+    ngx_int_t                       seconds;
+    ngx_str_t                       value;
+    ngx_http_request_t             *r;
+    ngx_http_dsem_answer_cursor_t   cursor;
 
     r = ctx->request;
     seconds = ngx_http_dsem_refusal_seconds(ctx);
 
+    ngx_memzero(&cursor, sizeof(ngx_http_dsem_answer_cursor_t));
+
+    /* an error page that comes from elsewhere may have its own header */
+
     if (seconds == NGX_DECLINED
         || r->headers_out.status < NGX_HTTP_BAD_REQUEST
-        || ngx_http_dsem_refusal_has_header(r))
+        || ngx_http_dsem_answer_sent(&r->headers_out.headers, "Retry-After",
+                                     &cursor))
     {
         return NGX_OK;
     }
@@ -161,34 +166,6 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
     seconds = ngx_max(seconds, NGX_HTTP_DSEM_RETRY_MIN);
 
     return ngx_min(seconds, NGX_HTTP_DSEM_RETRY_MAX);
-}
-
-
-/* an error page that comes from elsewhere may have its own */
-
-static ngx_uint_t
-ngx_http_dsem_refusal_has_header(ngx_http_request_t *r)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash
-                && h[i].key.len == sizeof("Retry-After") - 1
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "Retry-After",
-                                   h[i].key.len)
-                   == 0)
-            {
-                return 1;
-            }
-        }
-    }
-
-    return 0;
 }
 
 
