@@ -10,6 +10,8 @@ use lib 't/lib';
 use Dsem::Process;
 use Dsem::Test;
 
+require 'sys/syscall.ph';
+
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
@@ -57,7 +59,7 @@ wait_for { $t->state->waiting('api') == 1 } 15, 'another one waits';
 
 Dsem::Process->spawn(name => 'debugger', log => $t->dir . '/debugger',
     argv => ['gdb', '-q', '-batch', '-p', $worker, '-ex', 'handle all nostop',
-        '-ex', 'call (long) syscall(60, 0)']);
+        '-ex', 'call (long) syscall(' . SYS_exit() . ', 0)']);
 wait_for {
     open my $stat, '<', "/proc/$worker/stat" or die "$worker: $!\n";
     <$stat> =~ /\) Z /;
