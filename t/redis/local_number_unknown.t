@@ -24,8 +24,8 @@ location / {
 }
 EOF_CONF
 
-# each has seen the other
-$redis->all_beat(2);
+# each has seen the other, by the reply to the first one
+$redis->all_beat(2) for 1, 2;
 
 sub away {
     $_->refuse, $_->cut for @_;

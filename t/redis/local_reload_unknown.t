@@ -31,7 +31,7 @@ EOF_CONF
 my ($node) = map {
     $t->node($_, $conf, REDIS => $proxy{$_}->address, LIMIT => $LIMIT)
 } qw(a b);
-$redis->all_beat(2);
+$redis->all_beat(2) for 1, 2;
 
 away($_) for qw(a b);
 $redis->cmd('FLUSHALL');
