@@ -83,7 +83,8 @@ void ngx_http_dsem_tls_conn_close(ngx_http_dsem_tls_conn_t *ssl);
 
 #define ngx_http_dsem_tls_conn_start(tls, ac, addr, reason)                   \
     (*(reason) = '\0', NULL)
-#define ngx_http_dsem_tls_conn_handshake(ssl, reason)  NGX_ERROR
+#define ngx_http_dsem_tls_conn_handshake(ssl, reason)                         \
+    (*(reason) = '\0', NGX_ERROR)
 #define ngx_http_dsem_tls_conn_wants_write(ssl)       0
 #define ngx_http_dsem_tls_conn_write(ac)              NGX_ERROR
 #define ngx_http_dsem_tls_conn_failure(ssl, reason)   NGX_DECLINED
