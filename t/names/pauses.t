@@ -28,7 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%SERVER%%;
     dsem_redis_timeout 1s;
-    resolver %%DNS%%;
+    resolver %%DNS%% valid=60s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
