@@ -46,6 +46,8 @@ $clock->stop;
 
 my @newer;
 for my $round (1, 2) {
+    # no earlier check awaits its reply
+    is $far->get('/other')->status, 200, "$round: another semaphore";
     # a reply to a check is a long one
     $proxy->hold('\*\d{3}\r\n\$\d+\r\nfar:');
     my $sent = $proxy->bytes->{c2s};
