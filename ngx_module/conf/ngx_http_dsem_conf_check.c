@@ -23,6 +23,7 @@
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* bytes of a limit in a message */
@@ -375,10 +376,7 @@ ngx_http_dsem_check_key(ngx_http_dsem_seen_t *seen,
 
     key = &limit->fair->value;
 
-    if (seen->key.data
-        && (seen->key.len != key->len
-            || ngx_memcmp(seen->key.data, key->data, key->len) != 0))
-    {
+    if (seen->key.data && ngx_http_dsem_text_order(&seen->key, key) != 0) {
         seen->keys = 1;
     }
 

@@ -35,7 +35,7 @@ static ngx_int_t ngx_http_dsem_limit_per_server(ngx_str_t *text,
     ngx_int_t *number);
 static ngx_uint_t ngx_http_dsem_limit_is_max_conns(ngx_str_t *text);
 static ngx_int_t ngx_http_dsem_limit_first(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_arg_t *limit);
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *limit);
 static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
 static ngx_int_t ngx_http_dsem_limit_bounds(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_dsem_arg_t *args);
@@ -455,7 +455,7 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     limit = &args[NGX_HTTP_DSEM_PARAM_LIMIT];
     weight = &args[NGX_HTTP_DSEM_PARAM_WEIGHT];
 
-    if (ngx_http_dsem_limit_first(cf, cmd, limit) != NGX_OK) {
+    if (ngx_http_dsem_limit_first(cf, cmd, params, limit) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -465,7 +465,6 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
                            &cmd->name);
         return NGX_ERROR;
     }
-
 
     if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
         && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
@@ -511,39 +510,30 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
 
 static ngx_int_t
 ngx_http_dsem_limit_first(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_arg_t *limit)
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *limit)
 {
-    size_t       len;
-    ngx_str_t   *name, *word;
-    ngx_uint_t   i;
+    ngx_str_t              *name;
+    ngx_http_dsem_param_t  *param;
 
-    /* the last two as in "limit_conn_zone" and "limit_req" */
-    static ngx_str_t  words[] = {
-        ngx_string("limit"), ngx_string("weight"), ngx_string("priority"),
-        ngx_string("queue"), ngx_string("timeout"), ngx_string("share"),
-        ngx_string("fair"), ngx_string("min"), ngx_string("max"),
-        ngx_string("name"), ngx_string("zone")
+    /* as in "limit_conn_zone" and "limit_req" */
+    static ngx_http_dsem_param_t  others[] = {
+        ngx_http_dsem_text("name"),
+        ngx_http_dsem_text("zone"),
+        ngx_http_dsem_null_param
     };
 
     name = (ngx_str_t *) cf->args->elts + 1;
-    word = NULL;
+    param = ngx_http_dsem_param_find(params, name);
 
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        len = words[i].len;
-
-        if (name->len > len
-            && name->data[len] == '='
-            && ngx_strncmp(name->data, words[i].data, len) == 0)
-        {
-            word = &words[i];
-        }
-    }
-
-    if (word == NULL) {
+    if (param->name.len == 0
+        && ngx_http_dsem_param_find(others, name)->name.len == 0)
+    {
         return NGX_OK;
     }
 
-    if (word == &words[0] && limit->text.data == NULL) {
+    if (param == &params[NGX_HTTP_DSEM_PARAM_LIMIT]
+        && limit->text.data == NULL)
+    {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"%V\" directive has no name before \"%V\"",
                            &cmd->name, ngx_http_dsem_param_word(cf, name));

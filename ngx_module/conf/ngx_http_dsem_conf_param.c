@@ -207,6 +207,27 @@ ngx_http_dsem_param_args(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
+/* the row of "name=value"; the last one, without a name: there is none */
+
+ngx_http_dsem_param_t *
+ngx_http_dsem_param_find(ngx_http_dsem_param_t *params, ngx_str_t *word)
+{
+    ngx_http_dsem_param_t  *param;
+
+    for (param = params; param->name.len; param++) {
+
+        if (word->len > param->name.len
+            && word->data[param->name.len] == '='
+            && ngx_strncmp(word->data, param->name.data, param->name.len) == 0)
+        {
+            break;
+        }
+    }
+
+    return param;
+}
+
+
 /*
  * Reads one word, name=value.  No message has the value of a text: it may be
  * a password.
@@ -223,18 +244,7 @@ ngx_http_dsem_param_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     size_t      len;
     ngx_uint_t  i;
 
-    for (i = 0; params[i].name.len; i++) {
-
-        len = params[i].name.len;
-
-        if (value->len > len
-            && value->data[len] == '='
-            && ngx_strncmp(value->data, params[i].name.data, len) == 0)
-        {
-            break;
-        }
-    }
-
+    i = ngx_http_dsem_param_find(params, value) - params;
     len = params[i].name.len;
 
     if (len == 0) {

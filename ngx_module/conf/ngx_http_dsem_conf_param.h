@@ -90,6 +90,8 @@ char *ngx_http_dsem_param_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_param_args(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t first, ngx_http_dsem_param_t *params,
     ngx_http_dsem_arg_t *args);
+ngx_http_dsem_param_t *ngx_http_dsem_param_find(ngx_http_dsem_param_t *params,
+    ngx_str_t *word);
 ngx_int_t ngx_http_dsem_param_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
     ngx_str_t *value);
