@@ -51,6 +51,7 @@ for (1 .. 200) {
 $t->state->order('ends', '2 0');
 seen($two, '/begins');
 seen($two, '/ends');
+seen($two, '/?n=after');    # its reply comes after those to the releases before
 $t->state->order('begins', '2 0');
 $t->state->drop_order('ends');
 seen($one, '/begins');
