@@ -22,9 +22,12 @@ server {
 }
 EOF_CONF
 
-# Samples so far: each of them sets the expiry of its key anew, which other
-# scripts do seldom.
-sub samples { return $redis->calls->{pexpire} // 0 }
+# each sample sets the expiry of what is kept of the rule
+$redis->cmd(qw(CONFIG SET notify-keyspace-events Kg));
+my $listener = $t->connect;
+my $channel = '__keyspace@0__:' . $t->state->auto_key('api');
+$listener->cmd('SUBSCRIBE', $channel);
+my $samples = 0;
 
 my $load = $t->load_start(clients => 40, seconds => 600, keepalive => 1,
     urls => [ map { $_->url('/paced?t=10') } @fleet ]);
@@ -53,3 +56,12 @@ eventually {
 } 'none without requests';
 
 $t->done;
+
+# Samples so far.
+sub samples {
+    $redis->cmd('PUBLISH', $channel, 'until here');
+    while ((my $event = $listener->reply->[2]) ne 'until here') {
+        $samples++ if $event eq 'expire';
+    }
+    return $samples;
+}
