@@ -23,7 +23,7 @@
 -- the id of a session that states no limits, or whose worker exits
 local NO_CONFIGURATION = '-'
 
--- sessions among which another one of a configuration is searched for
+-- sessions among which others of a configuration are searched for
 local SEARCHED = 512
 
 -- characters of a digest that may be an id, then all of them
@@ -81,19 +81,35 @@ local function limits_join(key, id, digest, session, joined)
     return config.parts > 0 and config.stated == config.parts and 0 or 1
 end
 
--- A node that has a configuration, among some sessions but this one.
-local function limits_holder(key, sessions, id, session)
-    local names = redis.call('ZRANGE', sessions, 0, SEARCHED - 1)
-    if #names == 0 then return '-' end
-    local ending = ' ' .. id
-    for i, entry in ipairs(redis.call('HMGET', key, unpack(names))) do
-        if entry and string.sub(entry, -#ending) == ending
-            and names[i] ~= session
-        then
-            return session_node(names[i])
+-- A node that has a configuration, by its id, and another one; nil: not read
+-- yet. They are read once in a call: the sessions that it removes are out of the
+-- ZSET before the first of them leaves.
+local holders, second_holders
+
+-- Reads them of the sessions with the most of their leases left but this one.
+local function limits_read_holders(key, sessions, session)
+    holders, second_holders = {}, {}
+    local names = redis.call('ZRANGE', sessions, -SEARCHED, -1)
+    if #names == 0 then return end
+    local entries = redis.call('HMGET', key, unpack(names))
+    for i = #names, 1, -1 do
+        local id = names[i] ~= session
+            and string.match(entries[i] or '', '.* (%S+)$')
+        local node = id and session_node(names[i])
+        if node and not holders[id] then
+            holders[id] = node
+        elseif node and holders[id] ~= node then
+            second_holders[id] = second_holders[id] or node
         end
     end
-    return '-'
+end
+
+-- A node that has a configuration which a session leaves, its own only if there
+-- is no other.
+local function limits_holder(key, sessions, id, session)
+    if not holders then limits_read_holders(key, sessions, session) end
+    if holders[id] ~= session_node(session) then return holders[id] or '-' end
+    return second_holders[id] or holders[id]
 end
 
 -- A session leaves its configuration. If it was the last one, some later
