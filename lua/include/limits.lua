@@ -82,8 +82,8 @@ local function limits_join(key, id, digest, session, joined)
 end
 
 -- A node that has a configuration, by its id, and another one; nil: not read
--- yet. They are read once in a call: the sessions that it removes are out of the
--- ZSET before the first of them leaves.
+-- yet. They are read once in a call: the sessions that it removes are out of
+-- the ZSET before the first of them leaves.
 local holders, second_holders
 
 -- Reads them of the sessions with the most of their leases left but this one.
