@@ -475,18 +475,48 @@ ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 }
 
 
+/*
+ * An nginx without TLS loads this module, too, and one with it may have got it
+ * from a build without: its module is found by its name.
+ */
+
 static ngx_uint_t
 ngx_http_dsem_conf_api_verified(ngx_conf_t *cf, ngx_http_listen_opt_t *opt)
 {
-#if (NGX_HTTP_SSL)
-    ngx_http_ssl_srv_conf_t  *sscf;
+    char            *conf;
+    void           **srv_conf;
+    ngx_uint_t       i, tls;
+    ngx_module_t   **modules;
+    ngx_command_t   *cmd;
 
-    sscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_ssl_module);
-
-    return opt->ssl && sscf->verify == 1;
-#else
-    return 0;
+    tls = opt->ssl;
+#if (nginx_version >= 1025000)
+    tls |= opt->quic;
 #endif
+
+    srv_conf = ((ngx_http_conf_ctx_t *) cf->ctx)->srv_conf;
+    modules = cf->cycle->modules;
+
+    for (i = 0; tls && modules[i]; i++) {
+
+        if (ngx_strcmp(modules[i]->name, "ngx_http_ssl_module") != 0) {
+            continue;
+        }
+
+        conf = srv_conf[modules[i]->ctx_index];
+
+        for (cmd = modules[i]->commands; cmd->name.len; cmd++) {
+
+            if (ngx_strcmp(cmd->name.data, "ssl_verify_client") == 0
+                && cmd->set == ngx_conf_set_enum_slot
+                && cmd->conf == NGX_HTTP_SRV_CONF_OFFSET)
+            {
+                return *(ngx_uint_t *) (conf + cmd->offset) == 1;
+            }
+        }
+    }
+
+    return 0;
 }
 
 

@@ -63,6 +63,9 @@ my $own = $tls->issue('server');
 my $certificate = "ssl_certificate $own->{cert}; "
     . "ssl_certificate_key $own->{key}; ssl_client_certificate $own->{cert};";
 
+my $open = '"write=on" in location "/d/" lets every client change limits, '
+    . 'restrict it with "allow" and "deny", "auth_basic" or "auth_request"';
+
 # title, text of a server, expected warning
 my @warned = (
     ['own limit', 'location /d/ { dsem a limit=1; dsem_api; }',
@@ -93,9 +96,7 @@ my @warned = (
         . 'limit_except GET { deny all; } }'],
 
     # who may change anything; one address is that of all machines
-    (map { ["open: $_", "listen %%PORT2%%; $_", '"write=on" in location "/d/" '
-        . 'lets every client change limits, restrict it with "allow" and '
-        . '"deny", "auth_basic" or "auth_request"'] }
+    (map { ["open: $_", "listen %%PORT2%%; $_", $open] }
         'location /d/ { dsem_api write=on; }',
         'location /d/ { dsem_api write=on; deny fe80::1; }',
         'location /d/ { dsem_api write=on; allow 10.0.0.0/8; }',
@@ -107,10 +108,11 @@ my @warned = (
         "ssl_verify_client on; $certificate location /d/ { dsem_api write=on; }",
         "listen [::1]:%%PORT4%% ssl; ssl_verify_client on; $certificate "
             . 'location /d/ { dsem_api write=on; }',
-        "listen %%PORT3%% ssl; ssl_verify_client optional; $certificate "
-            . 'location /d/ { dsem_api write=on; }',
         'location /d/ { deny all; limit_except GET { allow all; } } '
             . 'location = /d/ { dsem_api write=on; }'),
+    ['certificates are optional', "listen %%PORT2%% ssl; "
+        . "ssl_verify_client optional; $certificate "
+        . 'location /d/ { dsem_api write=on; }', $open],
     (map { ["restricted: $_", "listen %%PORT2%%; $_"] }
         'location /d/ { dsem_api write=on; allow 127.0.0.1; deny all; }',
         'allow 127.0.0.1; deny all; location /d/ { dsem_api write=on; }',
@@ -122,8 +124,9 @@ my @warned = (
         'location /d/ { dsem_api write=on; allow all; }',
         'location /d/ { dsem_api write=on; limit_except GET { deny all; } }',
         'location /d/ { dsem_api; }'),
-    ['restricted by certificates', "listen %%PORT2%% ssl; ssl_verify_client on; "
-        . "$certificate location /d/ { dsem_api write=on; }"],
+    (map { ["restricted by certificates: $_", "listen %%PORT2%% $_; "
+        . "ssl_verify_client on; $certificate location /d/ { "
+        . 'dsem_api write=on; }'] } 'ssl', has_http3() ? 'quic' : ()),
     ['listens on this machine', 'listen [::1]:%%PORT2%%; '
         . 'listen unix:%%DIR%%/s; location /d/ { dsem_api write=on; }'],
 );
@@ -140,6 +143,11 @@ for my $warned (@warned) {
 done_testing();
 
 ###############################################################################
+
+sub has_http3 {
+    my $nginx = $ENV{DSEM_NGINX} // '/usr/sbin/nginx';
+    return qx($nginx -V 2>&1) =~ /http_v3_module/;
+}
 
 sub conf {
     my ($text) = @_;
