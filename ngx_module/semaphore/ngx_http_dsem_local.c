@@ -42,6 +42,7 @@
 
 static void ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_most(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_shown(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_allowed(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
@@ -50,6 +51,7 @@ static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
 static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
 static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
+static void ngx_http_dsem_local_reject(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
@@ -137,9 +139,7 @@ ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    last->answer.local = 1;
-    last->answer.in_use = account->held;
-    ngx_http_dsem_ticket_end(last, NGX_HTTP_DSEM_VERDICT_REJECTED);
+    ngx_http_dsem_local_reject(last);
 
     return 1;
 }
@@ -175,7 +175,10 @@ ngx_http_dsem_local_step_over(ngx_http_dsem_account_t *account)
 }
 
 
-/* permits of one request at most; 0: none is served now, heavy or light */
+/*
+ * What this worker may have out, and so one request at most; 0: none is served
+ * now, heavy or light.
+ */
 
 static ngx_int_t
 ngx_http_dsem_local_most(ngx_http_dsem_account_t *account)
@@ -187,6 +190,20 @@ ngx_http_dsem_local_most(ngx_http_dsem_account_t *account)
     return ngx_http_dsem_lease_fenced(&account->session->lease)
            ? ngx_http_dsem_local_limit(account)
            : account->last_reported;
+}
+
+
+/*
+ * The limit that a request sees on a permit of this worker, or without one.
+ * -1: of a pool, which has the sum over its servers already.
+ */
+
+static ngx_int_t
+ngx_http_dsem_local_shown(ngx_http_dsem_account_t *account)
+{
+    return account->servers ? -1
+                            : ngx_min(ngx_http_dsem_account_limit(account),
+                                      ngx_http_dsem_local_most(account));
 }
 
 
@@ -366,9 +383,34 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
             return;
         }
 
-        ticket->answer.local = 1;
-        ticket->answer.in_use = account->held;
-        ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+        ngx_http_dsem_local_reject(ticket);
+    }
+}
+
+
+static void
+ngx_http_dsem_local_reject(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_local_answer(ticket->account, &ticket->answer);
+    ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+}
+
+
+/* of a rejection while Redis is unavailable: what this worker may have out */
+
+void
+ngx_http_dsem_local_answer(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_answer_t *answer)
+{
+    ngx_int_t  limit;
+
+    answer->local = 1;
+    answer->in_use = account->held;
+
+    limit = ngx_http_dsem_local_shown(account);
+
+    if (limit >= 0) {
+        answer->limit = limit;
     }
 }
 
@@ -447,7 +489,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
     ngx_http_dsem_account_t  *account;
 
     account = ticket->account;
-    limit = account->servers ? -1 : ngx_http_dsem_account_limit(account);
+    limit = ngx_http_dsem_local_shown(account);
     server = NGX_HTTP_DSEM_NO_SERVER;
 
     if (account->servers) {

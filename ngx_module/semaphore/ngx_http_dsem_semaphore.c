@@ -173,14 +173,7 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
 
     if (unavailable && !ngx_http_dsem_local_place(account, ask)) {
         answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
-        answer->in_use = account->held;
-        answer->local = 1;
-
-        if (account->servers == NULL) {
-            /* a lower one than that of the request may be in force */
-            answer->limit = ngx_http_dsem_account_local_limit(account);
-        }
-
+        ngx_http_dsem_local_answer(account, answer);
         return 0;
     }
 

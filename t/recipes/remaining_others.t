@@ -2,7 +2,8 @@
 
 # Recipe "Clients read how much is left", in a fleet: idle permits of another
 # node count as in use. While Redis is unavailable the fields have the part of
-# the worker; with "reject" and "pass" only the first one is there.
+# the worker, see also t/redis/local_figures.t; with "reject" and "pass" only the
+# first one is there, where it has no permit.
 
 use lib qw(t/lib t/run);
 use Dsem::Recipe;
