@@ -5,7 +5,7 @@
  * One literal name has one literal limit in the whole configuration, and
  * literal names are never taken in opposite orders, or in a cycle of orders,
  * which would let requests wait for each other.  A key of "fair" that all
- * requests of a name have gets a warning.
+ * requests of a name have at this node gets a warning.
  *
  * A list of limits is checked where it is written, so that a message has
  * the line; a level that inherits it has the same list.  The names and orders
@@ -159,7 +159,10 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
 }
 
 
-/* one key for all requests of a name shares nothing: all lines are read */
+/*
+ * One key for all requests of a name shares the permits with other nodes only,
+ * which may have other keys: all lines are read.
+ */
 
 void
 ngx_http_dsem_check_warn(ngx_conf_t *cf, ngx_http_dsem_check_t *check)
@@ -180,8 +183,8 @@ ngx_http_dsem_check_warn(ngx_conf_t *cf, ngx_http_dsem_check_t *check)
         if (seen->key.data && !seen->keys) {
             ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                           "\"fair=%V\" of semaphore \"%V\" in %V:%ui has no "
-                          "variables, all its requests have one key, as "
-                          "without \"fair\"",
+                          "variables, all its requests at this node have one "
+                          "key, which shares only with keys of other nodes",
                           ngx_http_dsem_param_word(cf, &seen->key),
                           ngx_http_dsem_param_word(cf, &seen->sn.str),
                           &seen->file, seen->line);

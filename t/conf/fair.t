@@ -9,7 +9,8 @@ use Dsem::Test;
 my $range = 'it must be between 1 and 1000';
 
 my $one = '"fair=all" of semaphore "a" in %%TESTDIR%%/conf/nginx.conf:%LINE% has no '
-    . 'variables, all its requests have one key, as without "fair"';
+    . 'variables, all its requests at this node have one key, which shares only '
+    . 'with keys of other nodes';
 
 # each: title, the dsem line, expected sentence or undef, expected warning
 my @cases = (
