@@ -254,7 +254,7 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                                "\"dsem\" directive %s location \"%V\" has "
                                "values that are evaluated without the body, "
-                               "which its handler reads itself", where,
+                               "which is not read first for its handler", where,
                                &clcf->name);
             continue;
         }

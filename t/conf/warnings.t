@@ -14,8 +14,8 @@ my $unread = 'values that are evaluated without the body, with '
     . '"proxy_request_buffering off" it is not read first';
 
 my $grpc = 'grpc_pass 127.0.0.1:1;';
-my $itself = 'values that are evaluated without the body, which its handler '
-    . 'reads itself';
+my $handler = 'values that are evaluated without the body, which is not read '
+    . 'first for its handler';
 
 my @cases = (
     ['dsem a limit=1 timeout=1s;',
@@ -75,9 +75,10 @@ my @cases = (
             . 'proxy_pass http://127.0.0.1:1;',
             '$request_body, which is empty with "dsem_wait_body off"'],
         ['dsem a limit=1 weight=$request_body; try_files /none @other;'],
-        ["dsem a limit=1 weight=\$request_body; $grpc", $itself],
-        ["dsem_wait_body first; dsem a\$arg_b limit=1; $grpc", $itself],
+        ["dsem a limit=1 weight=\$request_body; $grpc", $handler],
+        ["dsem_wait_body first; dsem a\$arg_b limit=1; $grpc", $handler],
         ["dsem_wait_body first; dsem a limit=1; $grpc"],
+        ['dsem a$request_body limit=1; empty_gif;', $handler],
         ["dsem a\$arg_b limit=1; $grpc"],
         ['dsem a$request_body limit=1; dsem_hold;']),
     [''],

@@ -66,6 +66,10 @@ server {
         dsem api limit=100 weight=$in_file queue=10 timeout=1m;
         proxy_pass http://%%UPSTREAM%%;
     }
+    location /none {
+        log_not_found off;
+        root %%DIR%%;
+    }
     location /invalid {
         dsem api limit=100 weight=$request_body queue=10 timeout=1m;
         proxy_pass http://%%UPSTREAM%%;
@@ -98,6 +102,7 @@ for my $round (1, 2) {
 
     is weight('/unbuffered', 'weight=5'), 7, 'no request buffering: empty';
     is weight('/off', 'weight=5'), 7, 'dsem_wait_body off: empty';
+    is weight('/none', 'weight=5'), 404, 'no handler';
 }
 
 # a variable that is not known to need the body, which comes later
