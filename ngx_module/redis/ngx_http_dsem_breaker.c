@@ -102,6 +102,7 @@ ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,
     const char *pending)
 {
     breaker->pending = pending;
+    breaker->pending_since = ngx_current_msec;
 }
 
 
@@ -321,7 +322,7 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 void
 ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 {
-    ngx_uint_t   soon;
+    ngx_uint_t   soon, recent;
     const char  *cause;
 
     if (breaker->open) {
@@ -351,10 +352,13 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 
         /* an attempt that has failed says more than one that has begun */
 
+        recent = ngx_current_msec - breaker->pending_since
+                 < breaker->settings->connect_timeout / 2;
+
         cause = ngx_http_dsem_breaker_cause(breaker,
                                             (breaker->pending
                                              && !breaker->named
-                                             && !breaker->failed)
+                                             && !(breaker->failed && recent))
                                             ? breaker->pending
                                             : breaker->reason);
 

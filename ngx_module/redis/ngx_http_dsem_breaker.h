@@ -44,6 +44,7 @@ typedef struct {
     ngx_str_t                       *server;    /* with this reason; or NULL */
     ngx_http_dsem_addr_t             at;        /* its address */
     const char                      *pending;   /* what is waited for */
+    ngx_msec_t                       pending_since;
 
     unsigned                         open:1;
     unsigned                         lost:1;      /* no session since then */
