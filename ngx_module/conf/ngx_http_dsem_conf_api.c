@@ -275,6 +275,8 @@ ngx_http_dsem_conf_api_warn_exact(ngx_conf_t *cf, ngx_str_t *path)
     size_t      len;
     ngx_uint_t  i;
 
+    /* R18: answers of the API */
+
     static ngx_str_t  answers[] = {
         ngx_string("/"),
         ngx_string("/semaphores"),

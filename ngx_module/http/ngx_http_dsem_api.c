@@ -77,6 +77,8 @@ static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
 static void ngx_http_dsem_api_surveyed(void *data);
 
 
+/* R18: answers of the API */
+
 static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
 
     { ngx_string(""), 0, ngx_http_dsem_api_page, 0,
