@@ -275,7 +275,7 @@ ngx_http_dsem_conf_api_warn_exact(ngx_conf_t *cf, ngx_str_t *path)
     size_t      len;
     ngx_uint_t  i;
 
-    /* R18: answers of the API */
+    /* R18: paths of answers */
 
     static ngx_str_t  answers[] = {
         ngx_string("/"),

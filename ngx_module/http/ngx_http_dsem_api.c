@@ -77,7 +77,7 @@ static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
 static void ngx_http_dsem_api_surveyed(void *data);
 
 
-/* R18: answers of the API */
+/* R18: paths of answers */
 
 static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
 
