@@ -18,8 +18,9 @@
 --   then limit in force (-1: unknown), configured limit (-1: unknown), limit of
 --   the order (-1: none), 1: paused, permits held, tickets waiting, 1: call
 --   again with "=" and "=", as work was left, 0: none was; limit of the order
---   before (-1: none), 1: paused before, and 0, or why there is no new order:
---   1: the semaphore is no pool, 2: too many servers have a limit: integers.
+--   before (-1: none), 1: paused before, 0, or why there is no new order: 1:
+--   the semaphore is no pool, 2: too many servers have a limit; and the highest
+--   configured limit of a server in all lists (-1: there is none): integers.
 --   With a server the configured limit, those of the order and the permits held
 --   are its own: the highest configured limit of all lists (-1: in none). The
 --   limit in force is then what it would be without an order for the server
@@ -178,7 +179,10 @@ local function order()
     end
     local ordered, paused, servers = order_parse(text)
     local old_limit, old_paused, old_servers = order_parse(before)
-    local held, in_force = sem.held, view.limit or -1
+    local held, in_force, highest = sem.held, view.limit or -1, -1
+    for _, most in pairs(view.union or {}) do
+        highest = math.max(highest, most)
+    end
     if server then
         local stated = view.union and view.union[server]
         configured = stated and math.min(stated, configured) or -1
@@ -189,7 +193,7 @@ local function order()
     end
     return STATUS.ok, in_force, configured, ordered or -1,
         paused and 1 or 0, held, sem.waiting, view.more and 1 or 0,
-        old_limit or -1, old_paused and 1 or 0, refused
+        old_limit or -1, old_paused and 1 or 0, refused, highest
 end
 
 return { call.session, call.epoch, call.number, order() }

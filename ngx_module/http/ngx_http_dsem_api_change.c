@@ -536,7 +536,8 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
  * for an order for this server alone.  Of one that no session states this node
  * may have it in its own configuration.  With "limit=max_conns" it has replied
  * the largest limit there is, for all servers; an order for all may be above
- * what any of them has.
+ * what any of them has, in the lists of the fleet and here.  At rest there are
+ * no lists, and other nodes may have more than this one.
  */
 
 static void
@@ -546,12 +547,11 @@ ngx_http_dsem_api_change_configured(ngx_http_dsem_api_change_t *change)
     ngx_http_dsem_srv_conf_t  *dscf;
 
     order = &change->order;
-    dscf = NULL;
+    dscf = ngx_http_dsem_pool_conf(&order->name);
 
     if (order->server.len == 0) {
-        dscf = ngx_http_dsem_pool_conf(&order->name);
 
-        if (dscf == NULL) {
+        if (dscf == NULL && order->highest == -1) {
             return;
         }
 
@@ -569,6 +569,8 @@ ngx_http_dsem_api_change_configured(ngx_http_dsem_api_change_t *change)
     order->configured = ngx_http_dsem_api_pool_each(order->configured);
 
     if (order->server.len == 0
+        && order->highest != -1
+        && order->ordered > order->highest
         && order->ordered > ngx_http_dsem_api_pool_own(change->request->pool,
                                                        dscf))
     {
@@ -685,7 +687,8 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
         return;
     }
 
-    limit = (order->in_force == -1 && ngx_http_dsem_pool_conf(&order->name))
+    limit = (order->in_force == -1
+             && (order->highest != -1 || ngx_http_dsem_pool_conf(&order->name)))
             ? "max_conns"
             : ngx_http_dsem_api_change_limit_text(in_force, order->in_force);
 

@@ -128,15 +128,14 @@ static ngx_int_t
 ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
     ngx_http_dsem_api_pool_t *result, ngx_http_dsem_survey_semaphore_t *fleet)
 {
-    ngx_uint_t                      i, stated;
+    ngx_uint_t                      i;
     ngx_http_dsem_api_server_t     *server;
     ngx_http_dsem_survey_server_t  *read;
 
-    stated = 0;
     read = fleet->servers.elts;
 
     for (i = 0; i < fleet->servers.nelts; i++) {
-        stated |= (read[i].limit != -1);
+        result->stated |= (read[i].limit != -1);
         result->own = ngx_max(result->own, read[i].limit);
     }
 
@@ -161,7 +160,7 @@ ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
         server->configured = read[i].limit;
         server->ordered = read[i].ordered;
         server->usable = (read[i].limit != -1) ? 1
-                         : (stated && !fleet->partial) ? 0 : -1;
+                         : (result->stated && !fleet->partial) ? 0 : -1;
     }
 
     return NGX_OK;
@@ -252,9 +251,10 @@ ngx_http_dsem_api_pool_add(ngx_http_dsem_api_pool_t *result,
 
 /*
  * That of the semaphore is n, of each server, unless an order is above what any
- * server has itself.  With an order for all servers,
- * as with that for a plain semaphore, more may be in use than the limit; not
- * with one that a server has for itself.
+ * server has itself, as far as sessions state it: of a pool at rest other nodes
+ * may have more than this one.  With an order for all servers, as with that for
+ * a plain semaphore, more may be in use than the limit; not with one that a
+ * server has for itself.
  */
 
 static void
@@ -268,7 +268,8 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     limit = ngx_http_dsem_api_pool_each(fleet->limit);
     configured = ngx_http_dsem_api_pool_each(fleet->configured);
 
-    result->each = (fleet->ordered > result->own) ? -1 : limit;
+    result->each = (result->stated && !fleet->partial
+                    && fleet->ordered > result->own) ? -1 : limit;
 
     server = result->servers.elts;
 

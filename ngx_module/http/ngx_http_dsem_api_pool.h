@@ -35,7 +35,9 @@ typedef struct {
     ngx_int_t     configured;
     ngx_int_t     own;          /* highest limit that a server itself has */
     ngx_int_t     each;         /* in force, of each server; -1: its own */
-    unsigned      used:1;       /* not at rest: sessions state servers */
+    unsigned      used:1;       /* not at rest: sessions state servers, or
+                                   one has permits out */
+    unsigned      stated:1;     /* by sessions, at least one server */
 } ngx_http_dsem_api_pool_t;
 
 

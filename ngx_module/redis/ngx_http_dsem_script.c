@@ -111,7 +111,7 @@ static ngx_http_dsem_script_rule_t  ngx_http_dsem_script_rules[] = {
     { 0, 0, 0, 0 },     /* configure */
     { 0, 0, 0, 1 },     /* inspect */
     { 0, 0, 0, 1 },     /* names */
-    { 10, 1, 1, 1 },    /* order */
+    { 11, 1, 1, 1 },    /* order */
     { 7, 1, 1, 0 }      /* adjust */
 };
 

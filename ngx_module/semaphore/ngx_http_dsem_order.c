@@ -44,6 +44,7 @@
 #define NGX_HTTP_DSEM_ORDER_BEFORE      7
 #define NGX_HTTP_DSEM_ORDER_WAS_PAUSED  8
 #define NGX_HTTP_DSEM_ORDER_REFUSED     9
+#define NGX_HTTP_DSEM_ORDER_HIGHEST     10
 
 /* why an order for a server was refused, 0: it was not */
 #define NGX_HTTP_DSEM_ORDER_NO_POOL     1
@@ -492,6 +493,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
         order->is_paused = (values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0);
         order->held = values[NGX_HTTP_DSEM_ORDER_HELD];
         order->waiting = values[NGX_HTTP_DSEM_ORDER_WAITING];
+        order->highest = values[NGX_HTTP_DSEM_ORDER_HIGHEST];
 
         if (task->calls == 0) {
             order->was_ordered = values[NGX_HTTP_DSEM_ORDER_BEFORE];

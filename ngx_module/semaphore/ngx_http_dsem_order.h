@@ -46,6 +46,8 @@ struct ngx_http_dsem_order_s {
     ngx_int_t         was_ordered;
     ngx_int_t         held;
     ngx_int_t         waiting;
+    ngx_int_t         highest;      /* of the limits that servers of the pool
+                                       have in the fleet; -1: in no list */
     unsigned          sent:1;
     unsigned          is_paused:1;
     unsigned          was_paused:1;

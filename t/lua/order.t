@@ -174,7 +174,7 @@ sub order {
 sub reply {
     return { limit => -1, configured => -1, ordered => -1, paused => 0,
         held => 0, waiting => 0, more => 0, was_ordered => -1,
-        was_paused => 0, refused => 0, @_ };
+        was_paused => 0, refused => 0, highest => -1, @_ };
 }
 
 sub recalled { return [ map { join ' ', map { /^(\w+)/ } $_->messages } $one,

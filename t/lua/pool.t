@@ -127,6 +127,7 @@ is results($one, name => 'plain', list => $all), 'mixed', 'nor the other way';
 # an order is the limit of each server
 my $order = $one->order('p', 1, '=');
 is "$order->{limit} $order->{held}", '1 5', 'ordered';
+is $order->{highest}, 2, 'highest limit of a server';
 my @figures = pool($one, list => 'aa', limit => 2);
 is "@figures[2, 9, 10]", '3 1 2',
     'limits of all servers, of each, and permits above these';

@@ -55,8 +55,8 @@ is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
 is_deeply [ reply('sync', 3, 6, "$gen 4 1 0 0 1 0", 'api', '11 1 0 9') ],
     [ 'ok', 12 + 3 + 1 ], 'sync: second one granted';
 
-is_deeply [ reply('order', 3, 7, 'api', 3, '=') ], [ 'ok', 14 ], 'order: ok';
-is_deeply [ reply('order', 3, 7, 'api', '-', '=') ], [ 'ok', 14 ],
+is_deeply [ reply('order', 3, 7, 'api', 3, '=') ], [ 'ok', 15 ], 'order: ok';
+is_deeply [ reply('order', 3, 7, 'api', '-', '=') ], [ 'ok', 15 ],
     'order: ended';
 
 $scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');

@@ -65,6 +65,8 @@ eventually {
         && $browser->text('.details') =~ /configured: max_conns, no ordered/
 } 'no number for all servers' or diag $browser->text('.details');
 like $browser->text('.details .servers'), qr/0 of 2/, 'the server has one';
+push @held, $node->begin('/sizes?hang=1');
+wait_for { $t->state->held('sizes') == 1 } 15, 'in use';
 $browser->fill('.control input', 10);
 $browser->press('Enter');
 eventually {

@@ -135,6 +135,13 @@ shows($node, 'the rest as the node has it', '4 5 5', '2 2',
     map { "$_ $YES" } $read, @others);
 shows($other, 'the rest unknown', '4 6 6', '2 2', "$read $YES",
     map { "$now[$_] 2 null" } 1, 2);
+$t->state->order('gpus', '5 0');
+eventually {
+    $clock->step(1.1);
+    my $all = decode_json($other->get('/dsem/semaphores/gpus')->body);
+    ($all->{semaphore}{per_server}{limit} // 0) == 5;
+} 'the rest may have more than the order';
+$t->state->drop_order('gpus');
 $t->state->cmd('HSET', $key, $field, $list);
 
 # an order is for each server

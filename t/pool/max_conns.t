@@ -122,11 +122,17 @@ is order(2, "/servers/$addresses[1]"), '2 3', 'a lower one';
 shows('that server has it', '3 4 null null null 1 2');
 is order('null', "/servers/$addresses[1]"), '3 3', 'its own again';
 is order(3), '3 null', 'as the larger one has';
+is order(9), '9 null', 'above all of them';
+shows('at rest other nodes may have more', '4 4 9 null null 1 3');
+@held = $nodes[1]->begin('/?hang=1');
+eventually { $t->state->counts('gpus') eq '1 0' } 'in use';
 is order(10), 'null null', 'above all of them';
 shows('each has its own', '4 4 null null null 1 3');
 is order('null'), 'null null', 'no order';
 is scalar($nodes[0]->grep_log(qr/order for semaphore "gpus": limit $_, .* limit in force max_conns/)),
-    1, "logged: $_" for '2 -> none', '3 -> 10', '10 -> none';
+    1, "logged: $_" for '2 -> none', '9 -> 10', '10 -> none';
+$_->release_all for @up;
+is $held[0]->wait->status, 200, 'request ended';
 
 # without Redis the limit is that of the configuration
 

@@ -304,7 +304,7 @@ sub order {
     my ($reply, @rest) = $self->call('order', $name, $name, $limit, $pause,
         @server);
     @$reply{qw/limit configured ordered paused held waiting more was_ordered
-        was_paused refused/} = @rest;
+        was_paused refused highest/} = @rest;
     return $reply;
 }
 
