@@ -15,14 +15,15 @@
  * delays no other.  One that has died is taken out by the number that it had,
  * so its place is freed once, and not that of its successor.
  *
- * Called by: zone, when a process starts and ends, and for its sessions; cells
- * (gauges) and rows (names), for what is the process's own; counters, once a
- * second.
+ * Called by: zone, when a process starts and ends, for its sessions, and for
+ * replies that are late; cells (gauges) and rows (names), for what is the
+ * process's own; counters, once a second.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_process.h"
 
 
@@ -438,4 +439,34 @@ ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
     do {
         now = *value;
     } while (now < least && !ngx_atomic_cmp_set(value, now, least));
+}
+
+
+/*
+ * True unless a reply to a later command has been here.  The workers of a node
+ * read their replies in any order, as one may be busy, or stopped: what they
+ * share is what the reply shows whose command was sent last.
+ *
+ * last   monotonic ms, when that one was sent; sent: that of this reply
+ */
+
+ngx_uint_t
+ngx_http_dsem_process_latest(ngx_atomic_t *last, uint64_t sent)
+{
+    ngx_atomic_uint_t  now, before;
+
+    do {
+        before = *last;
+
+        /* ages: the times themselves wrap where a word has 32 bits */
+
+        now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+
+        if (now - (ngx_atomic_uint_t) sent > now - before) {
+            return 0;
+        }
+
+    } while (!ngx_atomic_cmp_set(last, before, (ngx_atomic_uint_t) sent));
+
+    return 1;
 }

@@ -41,6 +41,7 @@ void ngx_http_dsem_processes_refresh(void);
 void ngx_http_dsem_processes_sweep(void);
 
 void ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least);
+ngx_uint_t ngx_http_dsem_process_latest(ngx_atomic_t *last, uint64_t sent);
 
 
 #endif /* _NGX_HTTP_DSEM_PROCESS_H_INCLUDED_ */

@@ -62,6 +62,8 @@ struct ngx_http_dsem_zone_entry_s {
  */
 typedef struct {
     uint64_t                     space;          /* 0: no state */
+    ngx_atomic_t                 sent;           /* monotonic ms, the command of
+                                                    the reply with the state */
     ngx_http_dsem_zone_state_t   state;
     ngx_atomic_t                 recoveries;     /* so far, of any space */
 
@@ -523,7 +525,8 @@ ngx_http_dsem_zone_newest(ngx_http_dsem_zone_t *zone)
 /*
  * The state of the fleet at the last reply to a session of this node.  A
  * state of another space is replaced by workers with the newest configuration
- * only.
+ * only.  A state that a sibling has seen lost does not come back with a reply
+ * from before, and is not lost once more.
  */
 
 void
@@ -550,8 +553,11 @@ ngx_http_dsem_zone_remember(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
 
         ngx_memory_barrier();
 
-        known->replied = 0;
+        last->sent = state->replied;
         known->generation = 0;
+
+    } else if (!ngx_http_dsem_process_latest(&last->sent, state->replied)) {
+        return;
     }
 
     /* a sibling may still be connected to a former master */
@@ -569,7 +575,7 @@ ngx_http_dsem_zone_remember(ngx_http_dsem_zone_t *zone, ngx_uint_t shard,
     known->sessions = state->sessions;
     known->workers = newest ? state->workers : known->workers;
     known->longest = state->longest;
-    known->replied = ngx_max(known->replied, state->replied);
+    known->replied = state->replied;
 
     ngx_memory_barrier();
 
