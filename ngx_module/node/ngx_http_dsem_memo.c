@@ -30,6 +30,7 @@
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_memo.h"
 #include "ngx_http_dsem_monotonic.h"
+#include "ngx_http_dsem_process.h"
 
 
 /* names with "limit=auto" of a node, of all its configurations */
@@ -61,6 +62,8 @@ typedef struct {
                                                   lower limit 0, or 1 */
     ngx_atomic_t                 shown;        /* monotonic ms, of the last
                                                   reply with it */
+    ngx_atomic_t                 sent;         /* monotonic ms, the command of
+                                                  the reply with the value */
     uint32_t                     hash;         /* of the name, in its space */
     uint32_t                     len;          /* 0: never used */
     u_char                       name[NGX_HTTP_DSEM_MAX_NAME];
@@ -90,7 +93,7 @@ static ngx_http_dsem_memo_lower_t *ngx_http_dsem_memo_find(
     ngx_http_dsem_memo_t *memo, ngx_str_t *name, uint32_t hash,
     ngx_atomic_uint_t *value);
 static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo,
-    ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t value);
+    ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t value, uint64_t sent);
 static ngx_uint_t ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
     ngx_http_dsem_memo_lower_t *best);
 
@@ -235,7 +238,8 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
  * The limit in force, and the one that was asked for; -1: unknown.  A lower one
  * takes a place, until the one that was asked for is in force, and so does a
  * pause.  A higher one says only that this request asked for less than others:
- * what others asked for is not in force.
+ * what others asked for is not in force.  sent: the command of the reply, in
+ * monotonic ms.
  *
  * If two workers take or change a place at the same time one may do so in vain:
  * the next reply to a worker corrects it.
@@ -243,7 +247,8 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
 
 void
 ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
-    uint32_t hash, ngx_int_t own, ngx_int_t limit, ngx_uint_t paused)
+    uint32_t hash, ngx_int_t own, ngx_int_t limit, ngx_uint_t paused,
+    uint64_t sent)
 {
     ngx_atomic_uint_t            value, before;
     ngx_http_dsem_memo_lower_t  *lower;
@@ -263,6 +268,10 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
 
     if (lower) {
 
+        if (!ngx_http_dsem_process_latest(&lower->sent, sent)) {
+            return;
+        }
+
         if (value) {
             lower->shown = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
         }
@@ -271,7 +280,7 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         (void) ngx_atomic_cmp_set(&lower->value, before, value);
 
     } else if (value) {
-        ngx_http_dsem_memo_take(memo, name, hash, value);
+        ngx_http_dsem_memo_take(memo, name, hash, value, sent);
     }
 }
 
@@ -327,7 +336,7 @@ ngx_http_dsem_memo_find(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
 
 static void
 ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
-    uint32_t hash, ngx_atomic_uint_t value)
+    uint32_t hash, ngx_atomic_uint_t value, uint64_t sent)
 {
     ngx_uint_t                   i;
     ngx_atomic_uint_t            now, before;
@@ -355,6 +364,7 @@ ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
     }
 
     lower->shown = now;
+    lower->sent = (ngx_atomic_uint_t) sent;
     lower->hash = hash;
     lower->len = ngx_min(name->len, NGX_HTTP_DSEM_MAX_NAME);
     ngx_memcpy(lower->name, name->data, lower->len);

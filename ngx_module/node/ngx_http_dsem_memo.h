@@ -36,7 +36,8 @@ ngx_uint_t ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo,
     uint32_t hash, uint32_t line);
 
 void ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
-    uint32_t hash, ngx_int_t own, ngx_int_t limit, ngx_uint_t paused);
+    uint32_t hash, ngx_int_t own, ngx_int_t limit, ngx_uint_t paused,
+    uint64_t sent);
 ngx_int_t ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo,
     ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t seen);
 ngx_uint_t ngx_http_dsem_memo_paused(ngx_http_dsem_memo_t *memo,

@@ -15,9 +15,9 @@
  * delays no other.  One that has died is taken out by the number that it had,
  * so its place is freed once, and not that of its successor.
  *
- * Called by: zone, when a process starts and ends, for its sessions, and for
- * replies that are late; cells (gauges) and rows (names), for what is the
- * process's own; counters, once a second.
+ * Called by: zone, when a process starts and ends, and for its sessions; cells
+ * (gauges) and rows (names), for what is the process's own; counters, once a
+ * second; zone and memo, for replies that are late.
  */
 
 

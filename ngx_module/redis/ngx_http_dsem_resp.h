@@ -63,6 +63,7 @@ typedef struct {
     ngx_uint_t                nvalues;
     int64_t                  *values;
     ngx_str_t                 text;      /* of a reply of text, the rest */
+    uint64_t                  sent;      /* its command, monotonic ms */
 } ngx_http_dsem_reply_t;
 
 

@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_script.h"
 #include "ngx_http_dsem_text.h"
@@ -54,6 +55,7 @@ typedef struct {
     void                     *data;
     uint64_t                  epoch;
     uint64_t                  number;
+    uint64_t                  sent;        /* monotonic ms */
     ngx_http_dsem_call_e      kind;
     ngx_http_dsem_script_e    script;      /* called, or loaded */
 } ngx_http_dsem_call_t;
@@ -431,6 +433,9 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
         return NULL;
     }
 
+    /* a lease that began later than Redis counts it would end too late */
+    call->sent = ngx_http_dsem_monotonic();
+
     if (ngx_http_dsem_connection_send(conn, &calls->command) != NGX_OK) {
         ngx_free(call);
         return NULL;
@@ -523,6 +528,7 @@ ngx_http_dsem_script_deliver(ngx_http_dsem_script_calls_t *calls,
     rule = &ngx_http_dsem_script_rules[call->script];
 
     rc = NGX_OK;
+    decoded->sent = call->sent;
 
     if (call->epoch != calls->identity->epoch && !rule->any_epoch) {
         decoded = NULL;

@@ -96,7 +96,7 @@ static ngx_int_t ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task,
-    int64_t *values);
+    ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_order_remove_next(
     ngx_http_dsem_order_task_t *task);
 static ngx_int_t ngx_http_dsem_order_remove_call(
@@ -482,7 +482,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    ngx_http_dsem_order_seen(task, values);
+    ngx_http_dsem_order_seen(task, reply);
 
     if (task->order) {
         order = task->order;
@@ -522,14 +522,17 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
  */
 
 static void
-ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task, int64_t *values)
+ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task,
+    ngx_http_dsem_reply_t *reply)
 {
+    int64_t                  *values;
     uint32_t                  hash;
     ngx_int_t                 own, limit;
     ngx_uint_t                ordered;
     ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_literal_t  *literal;
 
+    values = reply->values;
     limits = &task->session->limits;
     hash = ngx_crc32_short(task->name.data, task->name.len);
 
@@ -552,7 +555,8 @@ ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task, int64_t *values)
     }
 
     ngx_http_dsem_limits_seen_lower(limits, &task->name, hash, own, limit,
-                                    values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0);
+                                    values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0,
+                                    reply->sent);
 }
 
 

@@ -58,13 +58,13 @@ typedef enum {
 
 
 static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
-    int64_t *values, ngx_uint_t nvalues);
+    ngx_http_dsem_reply_t *reply);
 static ngx_uint_t ngx_http_dsem_sync_reply_kept(ngx_http_dsem_sync_t *sync,
     int64_t *values);
 static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync,
-    int64_t *values);
+    ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync,
-    int64_t *values, ngx_int_t limit);
+    ngx_http_dsem_reply_t *reply, ngx_int_t limit);
 static void ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_admitted(ngx_http_dsem_sync_t *sync,
@@ -124,7 +124,7 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
         ngx_http_dsem_declare_refused(account, reply->status, sync);
 
     } else {
-        rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
+        rc = ngx_http_dsem_sync_reply_read(sync, reply);
     }
 
     ngx_free(sync);
@@ -139,23 +139,24 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
 /* NGX_ERROR: the session begins anew, the account may be gone */
 
 static ngx_int_t
-ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
-    ngx_uint_t nvalues)
+ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *reply)
 {
-    int64_t                  *value, *last;
+    int64_t                  *values, *value, *last;
     ngx_uint_t                n;
     ngx_http_dsem_account_t  *account;
 
+    values = reply->values;
     account = sync->account;
 
     n = NGX_HTTP_DSEM_SYNC_VALUES
         + (account->servers ? NGX_HTTP_DSEM_SYNC_POOL_VALUES : 0);
 
-    if (nvalues < n
-                  + sync->ncancels
-                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
-                  + sync->nchecks
-                  + ngx_http_dsem_sync_reply_counted(sync))
+    if (reply->nvalues < n
+                         + sync->ncancels
+                         + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
+                         + sync->nchecks
+                         + ngx_http_dsem_sync_reply_counted(sync))
     {
         ngx_http_dsem_redis_drop(sync->session->redis, "reply too short");
         return NGX_ERROR;
@@ -171,11 +172,11 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     account->broken = 0;
 
     value = values + n;
-    last = values + nvalues;
+    last = values + reply->nvalues;
 
     account->keep_acked = sync->keep;
 
-    ngx_http_dsem_sync_reply_usage(sync, values);
+    ngx_http_dsem_sync_reply_usage(sync, reply);
 
     ngx_http_dsem_sync_reply_cancels(sync, value);
     value += sync->ncancels;
@@ -262,12 +263,15 @@ ngx_http_dsem_sync_reply_counted(ngx_http_dsem_sync_t *sync)
 
 
 static void
-ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
+ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *reply)
 {
+    int64_t                  *values;
     ngx_int_t                 limit, over;
     ngx_msec_t                recovery;
     ngx_http_dsem_account_t  *account;
 
+    values = reply->values;
     account = sync->account;
 
     account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
@@ -303,7 +307,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
         over = values[NGX_HTTP_DSEM_SYNC_OVER];
     }
 
-    ngx_http_dsem_sync_reply_limit(sync, values, limit);
+    ngx_http_dsem_sync_reply_limit(sync, reply, limit);
     ngx_http_dsem_sync_reply_over(sync, values, limit, over);
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
@@ -318,14 +322,16 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_sync_t *sync, int64_t *values)
  */
 
 static void
-ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync, int64_t *values,
-    ngx_int_t limit)
+ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *reply, ngx_int_t limit)
 {
+    int64_t                  *values;
     ngx_int_t                 own;
     ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_account_t  *account;
     ngx_http_dsem_literal_t  *literal;
 
+    values = reply->values;
     account = sync->account;
     limits = &account->session->limits;
     own = -1;
@@ -344,7 +350,8 @@ ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     ngx_http_dsem_limits_seen_lower(limits, &account->node.str,
                                    account->node.node.key, own, limit,
-                                   values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
+                                   values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0,
+                                   reply->sent);
 }
 
 

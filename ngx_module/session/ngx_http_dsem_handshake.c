@@ -86,13 +86,6 @@ typedef struct {
 } ngx_http_dsem_handshake_beat_t;
 
 
-/* a hello, declared or beat that is sent */
-typedef struct {
-    ngx_http_dsem_session_t  *session;
-    uint64_t                  sent;        /* ms, monotonic */
-} ngx_http_dsem_handshake_call_t;
-
-
 static ngx_int_t ngx_http_dsem_handshake_hello(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_hello_handler(void *data,
@@ -122,8 +115,6 @@ static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
 static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
     ngx_http_dsem_session_t *session, ngx_http_dsem_script_e script,
     ngx_uint_t nargs);
-static ngx_int_t ngx_http_dsem_handshake_call(
-    ngx_http_dsem_session_t *session, ngx_http_dsem_reply_pt handler);
 
 
 /*
@@ -274,8 +265,9 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, session->lease.longest);
     ngx_http_dsem_resp_number(command, session->clock);
 
-    return ngx_http_dsem_handshake_call(session,
-                                       ngx_http_dsem_handshake_hello_handler);
+    return ngx_http_dsem_redis_call(session->redis,
+                                    ngx_http_dsem_handshake_hello_handler,
+                                    session);
 }
 
 
@@ -283,17 +275,10 @@ static void
 ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_handshake_call_t *call = data;
+    ngx_http_dsem_session_t *session = data;
 
-    uint64_t                          sent;
     ngx_uint_t                        lost, counted, expired;
-    ngx_http_dsem_session_t          *session;
     ngx_http_dsem_handshake_hello_t  *hello;
-
-    session = call->session;
-    sent = call->sent;
-
-    ngx_free(call);
 
     if (reply == NULL) {
         return;
@@ -326,7 +311,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         session->handlers->event(session, NGX_HTTP_DSEM_EVENT_EXPIRED);
     }
 
-    ngx_http_dsem_handshake_renew(session, sent, hello->nsessions,
+    ngx_http_dsem_handshake_renew(session, reply->sent, hello->nsessions,
                                   hello->longest);
 
     ngx_add_timer(&session->beat, ngx_http_dsem_session_interval(session));
@@ -480,8 +465,9 @@ ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
     if (ngx_http_dsem_handshake_command(session,
                                         NGX_HTTP_DSEM_SCRIPT_DECLARED, 0)
             == NULL
-        || ngx_http_dsem_handshake_call(session,
-                                    ngx_http_dsem_handshake_declared_handler)
+        || ngx_http_dsem_redis_call(session->redis,
+                                    ngx_http_dsem_handshake_declared_handler,
+                                    session)
            != NGX_OK)
     {
         ngx_http_dsem_redis_drop(session->redis, "no memory");
@@ -493,13 +479,7 @@ static void
 ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_handshake_call_t *call = data;
-
-    ngx_http_dsem_session_t  *session;
-
-    session = call->session;
-
-    ngx_free(call);
+    ngx_http_dsem_session_t *session = data;
 
     if (reply == NULL) {
         return;
@@ -584,8 +564,8 @@ ngx_http_dsem_handshake_beat(ngx_event_t *ev)
     ngx_http_dsem_resp_number(command, session->lease.length);
     ngx_http_dsem_handshake_idle(session, command);
 
-    if (ngx_http_dsem_handshake_call(session,
-                                     ngx_http_dsem_handshake_beat_handler)
+    if (ngx_http_dsem_redis_call(session->redis,
+                                 ngx_http_dsem_handshake_beat_handler, session)
         != NGX_OK)
     {
         ngx_http_dsem_redis_drop(session->redis, "no memory");
@@ -676,16 +656,9 @@ ngx_http_dsem_handshake_leave_handler(void *data, ngx_http_dsem_reply_t *reply)
 static void
 ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_handshake_call_t *call = data;
+    ngx_http_dsem_session_t *session = data;
 
-    uint64_t                         sent;
-    ngx_http_dsem_session_t         *session;
     ngx_http_dsem_handshake_beat_t  *beat;
-
-    session = call->session;
-    sent = call->sent;
-
-    ngx_free(call);
 
     if (reply == NULL) {
         return;
@@ -706,7 +679,7 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     ngx_http_dsem_handshake_stepped(session, beat->moved);
     ngx_http_dsem_redis_published(session->redis, beat->published != 0);
-    ngx_http_dsem_handshake_renew(session, sent, beat->nsessions,
+    ngx_http_dsem_handshake_renew(session, reply->sent, beat->nsessions,
                                   beat->longest);
     ngx_http_dsem_session_set_recovery(session, beat->recovery);
 
@@ -821,31 +794,6 @@ ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,
 
     return ngx_http_dsem_redis_begin(session->redis, script, keys->registry,
                                      2, nargs);
-}
-
-
-/* makes the call that was begun; NGX_ERROR: no memory */
-
-static ngx_int_t
-ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
-    ngx_http_dsem_reply_pt handler)
-{
-    ngx_http_dsem_handshake_call_t  *call;
-
-    call = ngx_alloc(sizeof(ngx_http_dsem_handshake_call_t), ngx_cycle->log);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->session = session;
-    call->sent = ngx_http_dsem_monotonic();
-
-    if (ngx_http_dsem_redis_call(session->redis, handler, call) != NGX_OK) {
-        ngx_free(call);
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
 }
 
 

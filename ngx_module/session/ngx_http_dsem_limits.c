@@ -386,14 +386,14 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 void
 ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
     ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit,
-    ngx_uint_t paused)
+    ngx_uint_t paused, uint64_t sent)
 {
     if (ngx_exiting && limit == own) {
         own = -1;
     }
 
     ngx_http_dsem_memo_set_lower(limits->memo, name, hash ^ limits->space,
-                                 own, limit, paused);
+                                 own, limit, paused, sent);
 }
 
 
