@@ -113,8 +113,8 @@ FUZZ_DIRS = t/fuzz ngx_module $(wildcard ngx_module/*/) $(FUZZERS) \
 
 COVERAGE = build/coverage
 COVERAGE_FLAGS = -O0 -g -fPIC --coverage
-# two tests compile parts of the module themselves
-COUNTED = $(COVERAGE) build/table build/text
+# these tests compile parts of the module themselves
+COUNTED = $(COVERAGE) build/memo build/table build/text
 # the scripts, with counts of their branches
 BRANCHES = build/branches
 # some tests take not all of them
@@ -463,7 +463,7 @@ coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
 
 # a test that fails still covers
 coverage: test-files coverage-module $(if $(NPM),$(BROWSER_MODULES))
-	@mkdir -p build/table build/text
+	@mkdir -p build/memo build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
 	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \

@@ -486,8 +486,10 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
 
     shared = ngx_http_dsem_counters.shared;
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    /* in this order: it is not ahead of the clock that is read after it */
+
     before = shared->turn;
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
 
     if (now - before >= NGX_HTTP_DSEM_COUNTERS_TURN / 4 * 3
         && ngx_atomic_cmp_set(&shared->turn, before, now))

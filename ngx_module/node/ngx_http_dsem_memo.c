@@ -216,8 +216,10 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
         }
     }
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    /* in this order: it is not ahead of the clock that is read after it */
+
     before = memo->orders_last;
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
 
     if ((before && now - before < NGX_HTTP_DSEM_MEMO_ORDERS_LOG)
         || !ngx_atomic_cmp_set(&memo->orders_last, before, now))
@@ -446,8 +448,10 @@ ngx_http_dsem_memo_foreign(ngx_http_dsem_memo_t *memo)
 
     (void) ngx_atomic_fetch_add(&memo->foreign, 1);
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    /* in this order, as above */
+
     last = memo->foreign_last;
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
 
     return ngx_atomic_cmp_set(&memo->foreign_last, last, now)
            && (last == 0 || now - last >= NGX_HTTP_DSEM_MEMO_QUIET);

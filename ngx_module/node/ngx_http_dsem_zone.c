@@ -406,8 +406,10 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 {
     ngx_atomic_uint_t  now, before;
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    /* in this order: it is not ahead of the clock that is read after it */
+
     before = *last;
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
 
     return now - before >= heartbeat / 4 * 3
            && ngx_atomic_cmp_set(last, before, now);

@@ -1,0 +1,169 @@
+
+/*
+ * What workers of a node share about limits, without nginx: two of them at one
+ * time, with a clock that stands still, and steps of the second one in the
+ * middle of a function of the first.
+ *
+ * Prints one line for each assertion, "ok" or "not ok" and its name.
+ */
+
+
+/* the clock of this file, for the inline function of monotonic.h */
+#define clock_gettime  memo_clock
+
+#include "ngx_http_dsem_process.c"
+#include "ngx_http_dsem_memo.c"
+#include <stdio.h>
+
+
+#define MEMO_MINUTE   60000
+
+
+typedef void (*memo_step_pt)(void);
+
+
+ngx_pid_t                     ngx_pid;
+volatile ngx_cycle_t         *ngx_cycle;
+uint32_t                     *ngx_crc32_table_short;
+
+static ngx_http_dsem_memo_t   memo;
+static uint64_t               memo_now = 10 * MEMO_MINUTE;
+
+/* what the second worker does when the first one has read the clock */
+static memo_step_pt           memo_clock_step;
+
+static ngx_uint_t             memo_lines;
+
+
+/* what the sources need of nginx, which may not be here; none is called */
+
+void *
+ngx_alloc(size_t size, ngx_log_t *log)
+{
+    return NULL;
+}
+
+
+off_t
+ngx_atoof(u_char *line, size_t n)
+{
+    return 0;
+}
+
+
+u_char * ngx_cdecl
+ngx_sprintf(u_char *buf, const char *fmt, ...)
+{
+    *buf = '\0';
+
+    return buf;
+}
+
+
+/* each step is made once */
+
+static void
+memo_step(memo_step_pt *step)
+{
+    memo_step_pt  handler;
+
+    handler = *step;
+    *step = NULL;
+
+    if (handler) {
+        handler();
+    }
+}
+
+
+int
+memo_clock(clockid_t id, struct timespec *ts)
+{
+    ts->tv_sec = memo_now / 1000;
+    ts->tv_nsec = memo_now % 1000 * 1000000;
+
+    memo_step(&memo_clock_step);
+
+    return 0;
+}
+
+
+static void
+memo_is(ngx_int_t got, ngx_int_t expected, const char *name)
+{
+    printf("%sok %s\n", got == expected ? "" : "not ", name);
+
+    if (got != expected) {
+        printf("got %ld, expected %ld\n", (long) got, (long) expected);
+    }
+}
+
+
+static void
+memo_foreign_later(void)
+{
+    memo_now++;
+    memo_lines += ngx_http_dsem_memo_foreign(&memo);
+}
+
+
+static void
+memo_foreign_test(void)
+{
+    ngx_uint_t  i;
+
+    memo_is(ngx_http_dsem_memo_foreign(&memo), 1, "foreign message logged");
+
+    for (i = 0; i < 10; i++) {
+        memo_now += 1000;
+        memo_clock_step = memo_foreign_later;
+        memo_lines += ngx_http_dsem_memo_foreign(&memo);
+    }
+
+    memo_is(memo_lines, 0, "once, by workers that receive some at a time");
+
+    memo_now += MEMO_MINUTE;
+    memo_is(ngx_http_dsem_memo_foreign(&memo), 1, "again after a minute");
+    memo_is(ngx_http_dsem_memo_foreigners(&memo), 22, "all counted");
+}
+
+
+static void
+memo_order_later(void)
+{
+    memo_now++;
+    memo_lines += ngx_http_dsem_memo_claim_order(&memo, 1001, 1);
+}
+
+
+static void
+memo_order_test(void)
+{
+    ngx_uint_t  i;
+
+    memo_lines = 0;
+
+    for (i = 1; i <= NGX_HTTP_DSEM_MEMO_ORDERS; i++) {
+        memo_lines += ngx_http_dsem_memo_claim_order(&memo, i, 1);
+    }
+
+    memo_is(memo_lines, NGX_HTTP_DSEM_MEMO_ORDERS, "malformed orders logged");
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1000, 1), 1, "one more");
+
+    memo_now += MEMO_MINUTE;
+    memo_lines = 0;
+    memo_clock_step = memo_order_later;
+    memo_lines += ngx_http_dsem_memo_claim_order(&memo, 1002, 1);
+
+    memo_is(memo_lines, 1, "one a minute, by workers that meet two at a time");
+}
+
+
+int
+main(void)
+{
+    memo_foreign_test();
+    memo_order_test();
+
+    return 0;
+}
