@@ -90,10 +90,12 @@ struct ngx_http_dsem_memo_s {
 
 
 static ngx_http_dsem_memo_lower_t *ngx_http_dsem_memo_find(
-    ngx_http_dsem_memo_t *memo, ngx_str_t *name, uint32_t hash,
+    ngx_http_dsem_memo_t *memo, ngx_uint_t i, ngx_str_t *name, uint32_t hash,
     ngx_atomic_uint_t *value);
 static void ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo,
     ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t value, uint64_t sent);
+static void ngx_http_dsem_memo_free_others(ngx_http_dsem_memo_t *memo,
+    ngx_str_t *name, uint32_t hash);
 static ngx_uint_t ngx_http_dsem_memo_better(ngx_http_dsem_memo_lower_t *lower,
     ngx_http_dsem_memo_lower_t *best);
 
@@ -259,7 +261,7 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    lower = ngx_http_dsem_memo_find(memo, name, hash, &before);
+    lower = ngx_http_dsem_memo_find(memo, 0, name, hash, &before);
     value = before / 2;
 
     if (own != -1 && (value || limit < own)) {
@@ -287,16 +289,19 @@ ngx_http_dsem_memo_set_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
 }
 
 
-/* the place of a name, and its value; NULL: it has none, the value is 0 */
+/*
+ * The place of a name, of those from the i-th on, and its value; NULL: it has
+ * none, the value is 0.
+ */
 
 static ngx_http_dsem_memo_lower_t *
-ngx_http_dsem_memo_find(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
-    uint32_t hash, ngx_atomic_uint_t *value)
+ngx_http_dsem_memo_find(ngx_http_dsem_memo_t *memo, ngx_uint_t i,
+    ngx_str_t *name, uint32_t hash, ngx_atomic_uint_t *value)
 {
-    ngx_uint_t                   i, same;
+    ngx_uint_t                   same;
     ngx_http_dsem_memo_lower_t  *lower;
 
-    for (i = 0; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
+    for ( /* void */ ; i < NGX_HTTP_DSEM_MEMO_LOWER; i++) {
         lower = &memo->lower[i];
 
         /* the value is that of the name if neither has changed meanwhile */
@@ -374,6 +379,38 @@ ngx_http_dsem_memo_take(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
     ngx_memory_barrier();
 
     lower->value = value;
+
+    ngx_memory_barrier();
+
+    ngx_http_dsem_memo_free_others(memo, name, hash);
+}
+
+
+/*
+ * Processes that take a place for one name at the same time have one each.
+ * Replies change the first of these only: another one would keep what it has
+ * until the first is that of another name.  The last process sees all.
+ */
+
+static void
+ngx_http_dsem_memo_free_others(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
+    uint32_t hash)
+{
+    ngx_uint_t                   i;
+    ngx_atomic_uint_t            value;
+    ngx_http_dsem_memo_lower_t  *lower;
+
+    lower = ngx_http_dsem_memo_find(memo, 0, name, hash, &value);
+
+    while (lower) {
+        i = lower - memo->lower + 1;
+
+        lower = ngx_http_dsem_memo_find(memo, i, name, hash, &value);
+
+        if (lower) {
+            (void) ngx_atomic_cmp_set(&lower->value, value, 0);
+        }
+    }
 }
 
 
@@ -408,7 +445,7 @@ ngx_http_dsem_memo_lower(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    if (ngx_http_dsem_memo_find(memo, name, hash, &value) == NULL) {
+    if (ngx_http_dsem_memo_find(memo, 0, name, hash, &value) == NULL) {
         return ngx_min(own, seen);
     }
 
@@ -426,7 +463,7 @@ ngx_http_dsem_memo_paused(ngx_http_dsem_memo_t *memo, ngx_str_t *name,
         memo = &ngx_http_dsem_memo_alone;
     }
 
-    (void) ngx_http_dsem_memo_find(memo, name, hash, &value);
+    (void) ngx_http_dsem_memo_find(memo, 0, name, hash, &value);
 
     return value % 2;
 }

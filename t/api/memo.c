@@ -12,11 +12,21 @@
 #define clock_gettime  memo_clock
 
 #include "ngx_http_dsem_process.c"
-#include "ngx_http_dsem_memo.c"
 #include <stdio.h>
+
+#undef ngx_memory_barrier
+#define ngx_memory_barrier()  memo_barrier()
+
+static void memo_barrier(void);
+
+#include "ngx_http_dsem_memo.c"
 
 
 #define MEMO_MINUTE   60000
+
+/* configured, and ordered */
+#define MEMO_LIMIT    20
+#define MEMO_ORDER    2
 
 
 typedef void (*memo_step_pt)(void);
@@ -29,10 +39,18 @@ uint32_t                     *ngx_crc32_table_short;
 static ngx_http_dsem_memo_t   memo;
 static uint64_t               memo_now = 10 * MEMO_MINUTE;
 
-/* what the second worker does when the first one has read the clock */
+/*
+ * what the second worker does when the first one has read the clock, or writes
+ * the name of the first place
+ */
 static memo_step_pt           memo_clock_step;
+static memo_step_pt           memo_name_step;
 
 static ngx_uint_t             memo_lines;
+
+/* names, each with its checksum */
+static ngx_str_t              memo_x = ngx_string("x");
+static ngx_str_t              memo_y = ngx_string("y");
 
 
 /* what the sources need of nginx, which may not be here; none is called */
@@ -85,6 +103,17 @@ memo_clock(clockid_t id, struct timespec *ts)
     memo_step(&memo_clock_step);
 
     return 0;
+}
+
+
+static void
+memo_barrier(void)
+{
+    __sync_synchronize();
+
+    if (memo.lower[0].value == NGX_HTTP_DSEM_MEMO_TAKEN) {
+        memo_step(&memo_name_step);
+    }
 }
 
 
@@ -159,11 +188,78 @@ memo_order_test(void)
 }
 
 
+/* the reply to a command that is sent now */
+
+static void
+memo_reply(ngx_str_t *name, ngx_int_t limit)
+{
+    memo_now++;
+
+    ngx_http_dsem_memo_set_lower(&memo, name, name->data[0], MEMO_LIMIT, limit,
+                                 0, memo_now);
+}
+
+
+static void
+memo_reply_ordered(void)
+{
+    memo_reply(&memo_x, MEMO_ORDER);
+}
+
+
+static ngx_int_t
+memo_lower(ngx_str_t *name)
+{
+    return ngx_http_dsem_memo_lower(&memo, name, name->data[0], MEMO_LIMIT,
+                                    MEMO_LIMIT);
+}
+
+
+/* an order of x, with a place or two, ends, and one of y takes the first */
+
+static void
+memo_places_end(const char *name)
+{
+    memo_is(memo_lower(&memo_x), MEMO_ORDER, "order remembered");
+
+    memo_reply(&memo_x, MEMO_LIMIT);
+    memo_is(memo_lower(&memo_x), MEMO_LIMIT, "its end, too");
+
+    memo_reply(&memo_y, MEMO_ORDER);
+    memo_is(memo_lower(&memo_y), MEMO_ORDER, "order of another name");
+    memo_is(memo_lower(&memo_x), MEMO_LIMIT, name);
+
+    ngx_memzero(&memo, sizeof(ngx_http_dsem_memo_t));
+}
+
+
+/* two workers meet an order at a time: neither finds a place of its name */
+
+static void
+memo_places_test(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < 2; i++) {
+        ngx_http_dsem_memo_take(&memo, &memo_x, memo_x.data[0],
+                                2 * (MEMO_ORDER + 1), memo_now);
+    }
+
+    memo_places_end("no second place, taken after the first one");
+
+    memo_name_step = memo_reply_ordered;
+    memo_reply_ordered();
+
+    memo_places_end("no second place, taken while the first one is");
+}
+
+
 int
 main(void)
 {
     memo_foreign_test();
     memo_order_test();
+    memo_places_test();
 
     return 0;
 }
