@@ -123,6 +123,9 @@ is $browser->text('.control ~ .said'), $up[0]->address . ' is drained.', 'said';
 is permits(), '2 free', 'of the others';
 is marks(), 'limit of a server ordered', 'marked';
 like $browser->text('#views'), qr/Full\s*0.*Ordered\s*1/s, 'and counted';
+is $browser->evaluate('new Set([...document.querySelectorAll(".servers .bar")]'
+    . '.map((bar) => bar.getBoundingClientRect().left)).size'), 1,
+    'the bars begin below each other';
 $browser->screenshot('servers-drained');
 is_deeply [$browser->findings], [], 'nothing serious, drained';
 $browser->click('.details .servers button >> nth=0');
