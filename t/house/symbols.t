@@ -44,8 +44,8 @@ my %NGINX = map { $_ => 1 } qw(
     ngx_rwlock_wlock ngx_sha1_final ngx_sha1_init ngx_sha1_update
     ngx_shared_memory_add ngx_slab_calloc ngx_slprintf ngx_snprintf
     ngx_sock_ntop ngx_sprintf ngx_str_rbtree_insert_value
-    ngx_str_rbtree_lookup ngx_strlcasestrn ngx_strncasecmp ngx_strnstr
-    ngx_terminate ngx_test_config ngx_time_update ngx_unescape_uri
+    ngx_str_rbtree_lookup ngx_strerror ngx_strlcasestrn ngx_strncasecmp
+    ngx_strnstr ngx_terminate ngx_test_config ngx_time_update ngx_unescape_uri
     ngx_utf8_decode ngx_vslprintf ngx_worker
 );
 
