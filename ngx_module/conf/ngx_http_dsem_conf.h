@@ -140,8 +140,6 @@ typedef struct {
     ngx_uint_t                 offset;      /* of the flag, which is that of an
                                                ngx_http_upstream_conf_t */
     ngx_str_t                  name;        /* of the flag's directive */
-    size_t                     script;      /* offset of the script of a target
-                                               with variables; 0: unknown */
 } ngx_http_dsem_reader_t;
 
 
@@ -306,7 +304,6 @@ ngx_int_t ngx_http_dsem_targets(ngx_conf_t *cf,
 ngx_command_t *ngx_http_dsem_target_command(ngx_module_t *module,
     ngx_str_t *suffix,
     char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf));
-ngx_uint_t ngx_http_dsem_target_text(ngx_array_t *script, ngx_str_t *text);
 
 /* conf_redis */
 char *ngx_http_dsem_conf_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

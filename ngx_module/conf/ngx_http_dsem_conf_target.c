@@ -31,8 +31,6 @@ static void ngx_http_dsem_target_warn(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_http_dsem_reader_t *ngx_http_dsem_target_varies(
     ngx_http_dsem_main_conf_t *dmcf, void **loc_conf);
-static ngx_uint_t ngx_http_dsem_target_elsewhere(
-    ngx_http_dsem_main_conf_t *dmcf, ngx_array_t *script);
 static ngx_int_t ngx_http_dsem_target_named(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, void **loc_conf,
     ngx_http_upstream_srv_conf_t *target);
@@ -291,17 +289,13 @@ ngx_http_dsem_target_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
 }
 
 
-/*
- * The handler of a level that has it itself, and that may pass to a pool by
- * variables; or NULL.
- */
+/* the handler of a level that has it itself, without an upstream; or NULL */
 
 static ngx_http_dsem_reader_t *
 ngx_http_dsem_target_varies(ngx_http_dsem_main_conf_t *dmcf, void **loc_conf)
 {
     char                      *conf;
     ngx_uint_t                 i;
-    ngx_array_t               *script;
     ngx_http_dsem_reader_t    *reader;
     ngx_http_upstream_conf_t  *ucf;
     ngx_http_core_loc_conf_t  *clcf;
@@ -320,84 +314,10 @@ ngx_http_dsem_target_varies(ngx_http_dsem_main_conf_t *dmcf, void **loc_conf)
                   (conf + reader[i].offset
                    - offsetof(ngx_http_upstream_conf_t, request_buffering));
 
-        script = reader[i].script
-                 ? *(ngx_array_t **) (conf + reader[i].script) : NULL;
-
-        return (ucf->upstream || ngx_http_dsem_target_elsewhere(dmcf, script))
-               ? NULL : &reader[i];
+        return ucf->upstream ? NULL : &reader[i];
     }
 
     return NULL;
-}
-
-
-/*
- * Whether no value of its variables makes an address that of a pool: the host,
- * with its port, is the name of none, or the text that it begins with begins no
- * name.
- */
-
-static ngx_uint_t
-ngx_http_dsem_target_elsewhere(ngx_http_dsem_main_conf_t *dmcf,
-    ngx_array_t *script)
-{
-    u_char                     *host, *p, *last;
-    size_t                      len;
-    ngx_str_t                   text, *name;
-    ngx_uint_t                  i;
-    ngx_http_dsem_srv_conf_t  **pool;
-
-    if (script == NULL || !ngx_http_dsem_target_text(script, &text)) {
-        return 0;
-    }
-
-    last = text.data + text.len;
-    host = ngx_strnstr(text.data, "://", text.len);
-
-    if (host == NULL) {
-        return 0;
-    }
-
-    host += 3;
-
-    for (p = host; p < last && *p != '/' && *p != '?'; p++) { /* void */ }
-
-    len = p - host;
-    pool = dmcf->pools->elts;
-
-    for (i = 0; i < dmcf->pools->nelts; i++) {
-        name = &pool[i]->upstream->host;
-
-        if ((p == last ? name->len >= len : name->len == len)
-            && ngx_strncasecmp(name->data, host, len) == 0)
-        {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-/* the text with which a script of nginx begins; 0: it begins otherwise */
-
-ngx_uint_t
-ngx_http_dsem_target_text(ngx_array_t *script, ngx_str_t *text)
-{
-    ngx_http_script_copy_code_t  *copy;
-
-    if (script->size != 1
-        || script->nelts < sizeof(ngx_http_script_copy_code_t))
-    {
-        return 0;
-    }
-
-    copy = script->elts;
-
-    text->len = copy->len;
-    text->data = (u_char *) copy + sizeof(ngx_http_script_copy_code_t);
-
-    return copy->code == ngx_http_script_copy_code;
 }
 
 

@@ -27,9 +27,7 @@ static ngx_int_t ngx_http_dsem_body_add_reader(ngx_conf_t *cf,
 static ngx_command_t *ngx_http_dsem_body_pass(ngx_module_t *module,
     ngx_command_t *flag);
 static ngx_int_t ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
-    ngx_module_t *module, ngx_command_t *pass, ngx_http_dsem_reader_t *reader);
-static size_t ngx_http_dsem_body_script(ngx_module_t *module, char *before,
-    char *after);
+    ngx_module_t *module, ngx_command_t *pass, ngx_http_handler_pt *handler);
 static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
     ngx_module_t *module);
 static ngx_http_dsem_reader_t *ngx_http_dsem_body_reader(
@@ -79,7 +77,8 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
     ngx_module_t *module)
 {
     ngx_command_t           *flag, *pass;
-    ngx_http_dsem_reader_t   found, *reader;
+    ngx_http_handler_pt      handler;
+    ngx_http_dsem_reader_t  *reader;
 
     flag = ngx_http_dsem_target_command(module, &ngx_http_dsem_body_suffix,
                                         ngx_conf_set_flag_slot);
@@ -92,11 +91,11 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_body_handler_of(cf, module, pass, &found) != NGX_OK) {
+    if (ngx_http_dsem_body_handler_of(cf, module, pass, &handler) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (found.handler == NULL) {
+    if (handler == NULL) {
         return NGX_OK;
     }
 
@@ -105,7 +104,7 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
         return NGX_ERROR;
     }
 
-    *reader = found;
+    reader->handler = handler;
     reader->ctx_index = module->ctx_index;
     reader->offset = flag->offset;
     reader->name = flag->name;
@@ -150,9 +149,8 @@ ngx_http_dsem_body_pass(ngx_module_t *module, ngx_command_t *flag)
 
 static ngx_int_t
 ngx_http_dsem_body_handler_of(ngx_conf_t *cf, ngx_module_t *module,
-    ngx_command_t *pass, ngx_http_dsem_reader_t *reader)
+    ngx_command_t *pass, ngx_http_handler_pt *handler)
 {
-    char                      *before;
     ngx_str_t                 *value;
     ngx_conf_t                 own;
     ngx_http_conf_ctx_t        ctx;
@@ -175,66 +173,21 @@ ngx_http_dsem_body_handler_of(ngx_conf_t *cf, ngx_module_t *module,
         return NGX_ERROR;
     }
 
-    before = ctx.loc_conf[module->ctx_index];
-
-    if (ngx_http_dsem_body_create_conf(&own, module) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     /* there is room for both */
     value = ngx_array_push_n(own.args, 2);
     value[0] = pass->name;
-    ngx_str_set(&value[1], "http://$uri");
+    ngx_str_set(&value[1], "$uri");
 
-    ngx_memzero(reader, sizeof(ngx_http_dsem_reader_t));
+    *handler = NULL;
 
     if (pass->set(&own, pass, ctx.loc_conf[module->ctx_index])
         == NGX_CONF_OK)
     {
         clcf = ctx.loc_conf[ngx_http_core_module.ctx_index];
-        reader->handler = clcf->handler;
-        reader->script = ngx_http_dsem_body_script(module, before,
-                                             ctx.loc_conf[module->ctx_index]);
+        *handler = clcf->handler;
     }
 
     return NGX_OK;
-}
-
-
-/*
- * Where the directive has left the script of its address, before the last thing
- * that any directive sets.  What became a small number is a flag.  0: unknown.
- */
-
-static size_t
-ngx_http_dsem_body_script(ngx_module_t *module, char *before, char *after)
-{
-    size_t          i, size;
-    ngx_str_t       text;
-    ngx_array_t    *script;
-    ngx_command_t  *cmd;
-
-    size = 0;
-
-    for (cmd = module->commands; cmd->name.len; cmd++) {
-        if (cmd->conf == NGX_HTTP_LOC_CONF_OFFSET) {
-            size = ngx_max(size, cmd->offset);
-        }
-    }
-
-    for (i = 0; i < size; i += sizeof(void *)) {
-        script = *(ngx_array_t **) (after + i);
-
-        if (script != *(ngx_array_t **) (before + i)
-            && (uintptr_t) script > ngx_pagesize
-            && (uintptr_t) script % sizeof(void *) == 0
-            && ngx_http_dsem_target_text(script, &text))
-        {
-            return i;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -199,13 +199,6 @@ my @cases = (
         ['proxy_pass', '/v', "location /v { proxy_pass http://h; "
             . "if (\$arg_a) { $to } }"],
         ['proxy_pass', '/v', "location / { dsem upstream=; $to } location /v { $to }"],
-        ['proxy_pass', '/v', 'location /v { proxy_pass http://h/$arg_p; '
-            . "if (\$arg_a) { $to } }"],
-        (map { ['proxy_pass', '/v', "location /v { proxy_pass $_; }"] }
-            'http://g$request_uri', 'http://G/$arg_p', 'http://${arg_p}h/',
-            '$arg_p', 'http$arg_p://h/'),
-        ['proxy_pass', '/v', "location /v { proxy_pass http://gp\$arg_p; } } "
-            . "upstream gpus { $server dsem gpus limit=1/server; "],
         ['uwsgi_pass', '/v', 'location /v { uwsgi_pass $arg_p; }']),
     (map { ["$server $_->[0]", undef, 0, "upstream h { $server } server { $_->[1] }"] }
         ['', "location /v { $to }"],
@@ -215,18 +208,7 @@ my @cases = (
             . 'if ($arg_a) { set $memcached_key 1; } }'],
         ['dsem g limit=1/server;', "location /v { dsem upstream=; $to "
             . "if (\$arg_a) { $to } location /v/w { $to } }"],
-        ['dsem g limit=1/server;', "location /v { $to dsem_api; }"],
-
-        # an address, or an upstream that is no pool
-        (map { ['dsem g limit=1/server;', "location /v { proxy_pass $_; "
-                . "if (\$arg_a) { return 204; } }"] }
-            'http://10.0.0.2:80$request_uri', 'http://10.0.0.2/$arg_p',
-            'http://h$request_uri', 'http://h/$arg_p', 'http://gg/$arg_p',
-            'http://g:$arg_p', 'http://unix:/tmp/g.sock:$request_uri'),
-        ['dsem g limit=1/server;',
-            'location /v { uwsgi_pass uwsgi://h$arg_p; }'],
-        ['dsem g limit=1/server;', 'location /v { proxy_pass http://gp/$arg_p; '
-            . "} } upstream gpus { $server dsem gpus limit=1/server; "]),
+        ['dsem g limit=1/server;', "location /v { $to dsem_api; }"]),
     (map { ["$_; $server dsem g limit=1/server;", $affinity] }
         'hash $uri', 'hash $uri consistent', 'ip_hash', 'random',
         'random two least_conn'),

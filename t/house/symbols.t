@@ -30,7 +30,6 @@ my %NGINX = map { $_ => 1 } qw(
     ngx_http_finalize_request ngx_http_max_module ngx_http_module
     ngx_http_output_filter ngx_http_read_client_request_body
     ngx_http_request_empty_handler ngx_http_run_posted_requests
-    ngx_http_script_copy_code
     ngx_http_script_flush_complex_value ngx_http_script_variables_count
     ngx_http_send_header ngx_http_test_reading ngx_http_top_header_filter
     ngx_http_upstream_init_round_robin ngx_http_upstream_module ngx_inet6_addr
