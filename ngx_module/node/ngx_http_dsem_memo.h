@@ -17,7 +17,11 @@ typedef struct {
     ngx_atomic_t         hash;        /* of the name; 0: free */
     ngx_atomic_t         found;       /* last; 0: none was found yet */
     ngx_atomic_t         probed;      /* in force for a moment; 0: no probe */
+    ngx_atomic_t         sampled;     /* monotonic ms, the command of the reply
+                                         with these two */
     ngx_atomic_t         in_force;    /* without a probe, plus 1; 0: unknown */
+    ngx_atomic_t         sent;        /* monotonic ms, the command of the reply
+                                         with that */
 } ngx_http_dsem_memo_limit_t;
 
 

@@ -17,7 +17,7 @@
  *
  * Called by: zone, when a process starts and ends, and for its sessions; cells
  * (gauges) and rows (names), for what is the process's own; counters, once a
- * second; zone and memo, for replies that are late.
+ * second; zone, memo and limits, for replies that are late.
  */
 
 

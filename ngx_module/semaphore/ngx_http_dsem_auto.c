@@ -589,25 +589,26 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
     record->broken = 0;
 
+    if (reply->values[NGX_HTTP_DSEM_AUTO_KEPT] > 0) {
+        ngx_http_dsem_limits_found(literal,
+                                   reply->values[NGX_HTTP_DSEM_AUTO_FOUND],
+                                   reply->values[NGX_HTTP_DSEM_AUTO_KEPT],
+                                   session->generation, reply->sent);
+    }
+
     in_force = reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE];
 
     if (session->recovery == 0 && in_force >= 0) {
         name = &literal->node.str;
 
-        ngx_http_dsem_limits_seen(&session->limits, literal, in_force);
+        ngx_http_dsem_limits_seen(&session->limits, literal, in_force,
+                                  reply->sent);
 
         account = ngx_http_dsem_account_find(name, literal->node.node.key);
 
         if (account && account->usage.limit != -1) {
             account->usage.limit = literal->in_force;
         }
-    }
-
-    if (reply->values[NGX_HTTP_DSEM_AUTO_KEPT] > 0) {
-        ngx_http_dsem_limits_found(literal,
-                                   reply->values[NGX_HTTP_DSEM_AUTO_FOUND],
-                                   reply->values[NGX_HTTP_DSEM_AUTO_KEPT],
-                                   session->generation);
     }
 
     /* requests have ended since */

@@ -21,6 +21,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -344,11 +345,11 @@ ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 }
 
 
-/* a reply has shown the limit in force */
+/* a reply has shown the limit in force; sent: its command, monotonic ms */
 
 void
 ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, uint64_t sent)
 {
     ngx_http_dsem_memo_limit_t  *memory;
 
@@ -356,7 +357,11 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 
     /* siblings may have written another one since; 0 is no number of a probe */
 
-    if (memory->probed == 0 || (ngx_atomic_uint_t) limit != memory->probed) {
+    if (literal->max
+        && ngx_http_dsem_process_latest(&memory->sent, sent)
+        && (memory->probed == 0
+            || (ngx_atomic_uint_t) limit != memory->probed))
+    {
         memory->in_force = limit + 1;
     }
 
@@ -420,14 +425,14 @@ ngx_http_dsem_limits_paused(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
 
 
 /*
- * A reply has shown the limit that was found, of "limit=auto", and the limit
+ * A reply has shown the limit that was found, of "limit=auto"; then the limit
  * in force, see above.  kept: the one found without a probe, which lowers it
  * for a moment.
  */
 
 void
 ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
-    ngx_int_t kept, int64_t generation)
+    ngx_int_t kept, int64_t generation, uint64_t sent)
 {
     ngx_http_dsem_memo_limit_t  *memory;
 
@@ -436,13 +441,15 @@ ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
     literal->generation = generation;
     literal->found_at = ngx_current_msec;
 
-    memory->probed = (found == kept) ? 0 : found;
-
-    if (literal->in_force == found) {
-        memory->in_force = kept + 1;
+    if (!ngx_http_dsem_process_latest(&memory->sampled, sent)) {
+        return;
     }
 
     memory->found = kept;
+    memory->probed = (found == kept) ? 0 : found;
+
+    /* a reply to a sibling has shown the probe before */
+    (void) ngx_atomic_cmp_set(&memory->in_force, found + 1, kept + 1);
 }
 
 

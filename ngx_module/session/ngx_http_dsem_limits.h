@@ -98,7 +98,7 @@ ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(
     ngx_http_dsem_limits_t *limits, ngx_str_t *name, uint32_t hash);
 ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_literal_t *literal, ngx_int_t limit);
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, uint64_t sent);
 void ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
     ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit,
     ngx_uint_t paused, uint64_t sent);
@@ -107,7 +107,7 @@ ngx_int_t ngx_http_dsem_limits_lower(ngx_http_dsem_limits_t *limits,
 ngx_uint_t ngx_http_dsem_limits_paused(ngx_http_dsem_limits_t *limits,
     ngx_str_t *name, uint32_t hash);
 void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
-    ngx_int_t found, ngx_int_t kept, int64_t generation);
+    ngx_int_t found, ngx_int_t kept, int64_t generation, uint64_t sent);
 ngx_int_t ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
     int64_t generation);
 ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);

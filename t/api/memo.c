@@ -233,6 +233,39 @@ memo_places_end(const char *name)
 }
 
 
+/* the second worker reads its reply when the first one has a newer one */
+
+static void
+memo_late_test(void)
+{
+    uint64_t  sent;
+
+    sent = ++memo_now;
+
+    memo_reply(&memo_x, MEMO_ORDER);
+
+    ngx_http_dsem_memo_set_lower(&memo, &memo_x, memo_x.data[0], MEMO_LIMIT,
+                                 MEMO_LIMIT, 0, sent);
+    memo_is(memo_lower(&memo_x), MEMO_ORDER, "order of a first reply kept");
+
+    sent = ++memo_now;
+
+    memo_reply(&memo_x, MEMO_LIMIT);
+
+    ngx_http_dsem_memo_set_lower(&memo, &memo_x, memo_x.data[0], MEMO_LIMIT,
+                                 MEMO_ORDER, 1, sent);
+    memo_is(memo_lower(&memo_x), MEMO_LIMIT, "no order that has ended");
+    memo_is(ngx_http_dsem_memo_paused(&memo, &memo_x, memo_x.data[0]), 0,
+            "no pause");
+
+    ngx_http_dsem_memo_set_lower(&memo, &memo_x, memo_x.data[0], MEMO_LIMIT,
+                                 MEMO_ORDER, 1, memo_now);
+    memo_is(memo_lower(&memo_x), MEMO_ORDER, "of one time the last reply");
+
+    ngx_memzero(&memo, sizeof(ngx_http_dsem_memo_t));
+}
+
+
 /* two workers meet an order at a time: neither finds a place of its name */
 
 static void
@@ -259,6 +292,7 @@ main(void)
 {
     memo_foreign_test();
     memo_order_test();
+    memo_late_test();
     memo_places_test();
 
     return 0;
