@@ -554,7 +554,9 @@ ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task,
         }
     }
 
-    ngx_http_dsem_limits_seen_lower(limits, &task->name, hash, own, limit,
+    ngx_http_dsem_limits_seen_lower(limits,
+                                    ngx_http_dsem_session_newest(task->session),
+                                    &task->name, hash, own, limit,
                                     values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0,
                                     reply->sent);
 }

@@ -348,10 +348,12 @@ ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync,
         }
     }
 
-    ngx_http_dsem_limits_seen_lower(limits, &account->node.str,
-                                   account->node.node.key, own, limit,
-                                   values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0,
-                                   reply->sent);
+    ngx_http_dsem_limits_seen_lower(limits,
+                                ngx_http_dsem_session_newest(account->session),
+                                &account->node.str, account->node.node.key,
+                                own, limit,
+                                values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0,
+                                reply->sent);
 }
 
 

@@ -383,17 +383,17 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
  * What a reply has shown of a name: the limit in force, what its requests ask
  * for, or -1 where it says nothing of limits, and a pause.  A lower limit, such
  * as an order, and a pause are remembered for the time without Redis: accounts
- * are freed when they are empty, and a worker may start in an outage.  An
- * exiting worker asks for a limit of before the reload: that this one is in
- * force says nothing about that of now.
+ * are freed when they are empty, and a worker may start in an outage.  One that
+ * has not the newest configuration asks for a limit of before the reload: that
+ * this one is in force says nothing about that of now.
  */
 
 void
 ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
-    ngx_str_t *name, uint32_t hash, ngx_int_t own, ngx_int_t limit,
-    ngx_uint_t paused, uint64_t sent)
+    ngx_uint_t newest, ngx_str_t *name, uint32_t hash, ngx_int_t own,
+    ngx_int_t limit, ngx_uint_t paused, uint64_t sent)
 {
-    if (ngx_exiting && limit == own) {
+    if (!newest && limit == own) {
         own = -1;
     }
 
