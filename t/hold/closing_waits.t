@@ -54,8 +54,12 @@ sub waited {
 sub exiting {
     my @waits = map { $node->ask('/jobs') } 1 .. 2;
     eventually { $t->state->waiting('jobs') == 2 } 'two wait';
+    # the old worker has it: it reads the body
     my $posted = $node->raw;
-    $posted->send("POST /jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1");
+    $posted->send("POST /jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+        . "Expect: 100-continue\r\n\r\n");
+    $posted->read_until(qr/100 Continue\r\n\r\n/);
+    $posted->send('1');
     my ($old) = $node->workers;
     $node->clear_logs;
     $node->reload;

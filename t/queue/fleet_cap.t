@@ -5,6 +5,8 @@
 # the capacity is used, and waits stay close to the arithmetic minimum.
 
 use lib 't/lib';
+use List::Util qw(max sum0);
+
 use Dsem::Test;
 
 my $LIMIT = 10;
@@ -13,9 +15,10 @@ my $SERVICE = 0.050;
 my $CAPACITY = $LIMIT / $SERVICE;
 my $REQUESTS = $ENV{DSEM_LONG} ? 9000 : 450;
 
-# of the time that the machine gives; more with sanitizers
+# of the time that the machine gives; more with sanitizers, and where a worker
+# needs longer to ask Redis for a permit that is free
 my $HANDOVER = 0.0055 * ($ENV{DSEM_TIME_FACTOR} || 1);
-my $USED = $SERVICE / ($SERVICE + $HANDOVER);
+my $ASKS = 4;
 
 my $t = Dsem::Test->new;
 $t->redis;
@@ -37,6 +40,12 @@ server {
         proxy_set_header X-Node %%NODE%%;
         proxy_pass http://backend;
     }
+    location /asks {
+        dsem asks limit=1000;
+        dsem_reuse off;
+        access_log off;
+        empty_gif;
+    }
 }
 EOF_CONF
 
@@ -53,15 +62,27 @@ sub round {
     my %seen;
     $up->reset;
     $_->clear_logs for @fleet;
+    my $asks = $t->load_start(urls => [ map { $_->url('/asks') } @fleet ],
+        rate => 60, seconds => 600, keepalive => 1, records => 1);
     my $load = $t->load(request => \&request, clients => $CLIENTS,
         requests => $REQUESTS, keepalive => 1, timeout => 90, records => 1);
+    my $asked = mean_of($asks->stop->wait->{records});
     is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'every answer 200');
     is($load->{mismatched}, 0, 'each response complete');
     is($up->peak, $LIMIT, 'peak is the limit');
     is($up->served, $REQUESTS, 'each request served once');
     is(scalar(grep { !$seen{ $_->{node} }++ } $up->log), 3,
         'all nodes served');
-    return figures(map { $_->{nonce} => $_->{start} } @{ $load->{records} });
+    my $of = figures(map { $_->{nonce} => $_->{start} } @{ $load->{records} });
+    my $handover = max($HANDOVER, $ASKS * $asked);
+    return { %$of, asked => $asked,
+        bound => $SERVICE / ($SERVICE + $handover) };
+}
+
+sub mean_of {
+    my ($records) = @_;
+    return sum0(map { took($_->{start}, $_->{start} + $_->{latency}) }
+        @$records) / @$records;
 }
 
 # From the moment when all permits were out to the last start. A permit lies
@@ -96,21 +117,23 @@ sub figures {
 my $best;
 for (1 .. 8) {
     my $of = round();
-    my $good = $of->{used} >= $USED && $of->{p99} < 1.17 / $USED * $of->{ideal};
+    my $good = $of->{used} >= $of->{bound}
+        && $of->{p99} < 1.17 / $of->{bound} * $of->{ideal};
     $best = $of if $good || !$best || $of->{used} > $best->{used};
     note(sprintf 'peak %d, served %d, goodput %.0f/s (%.1f %%), permits '
         . 'used %.1f %%, service %.2f ms, handover %.2f ms',
         @$of{qw(peak served rate)}, 100 * $of->{rate} / $CAPACITY,
         100 * $of->{used}, 1000 * $of->{service},
         1000 * $of->{service} * (1 / $of->{used} - 1));
-    note(sprintf 'wait: p50 %.3f s, p99 %.3f s, max %.3f s, ideal %.3f s',
-        @$of{qw(p50 p99 max ideal)});
+    note(sprintf 'wait: p50 %.3f s, p99 %.3f s, max %.3f s, ideal %.3f s; '
+        . 'a free permit after %.2f ms', @$of{qw(p50 p99 max ideal)},
+        1000 * $of->{asked});
     last if $good;
 }
 
-cmp_ok($best->{used}, '>=', $USED, 'capacity used');
+cmp_ok($best->{used}, '>=', $best->{bound}, 'capacity used');
 is($best->{waits}, $REQUESTS, 'each wait logged');
-cmp_ok($best->{p99}, '<', 1.17 / $USED * $best->{ideal},
+cmp_ok($best->{p99}, '<', 1.17 / $best->{bound} * $best->{ideal},
     '99th percentile wait bounded');
 cmp_ok($best->{queued}, '>=', 0.9 * $REQUESTS, 'nearly all requests queued');
 

@@ -94,7 +94,9 @@ for my $n (1 .. $ROUNDS) {
 
 # the limit is one that counts
 my ($urls, $up) = @{ $lanes[0] }{qw(urls up)};
-my $load = $t->load(urls => $urls, clients => 30, requests => 100);
+my $full = $t->load_start(urls => $urls, clients => 30, seconds => 3600);
+wait_for { $up->peak >= $LIMIT } 15, 'idle permits recalled';
+my $load = $full->stop->wait;
 is_deeply [ keys %{ $load->{statuses} } ], [200], 'full load: all served';
 is $up->peak, $LIMIT, 'full load: limit reached, never exceeded';
 
