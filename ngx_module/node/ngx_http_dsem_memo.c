@@ -45,7 +45,10 @@
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_MEMO_LOGGED  64
 
-/* malformed orders that the log has; ms between two lines about others */
+/*
+ * malformed orders that the log has; ms between two lines about others, or
+ * until the line before is logged again
+ */
 #define NGX_HTTP_DSEM_MEMO_ORDERS      64
 #define NGX_HTTP_DSEM_MEMO_ORDERS_LOG  60000
 
@@ -74,6 +77,8 @@ typedef struct {
 typedef struct {
     ngx_atomic_t                 hash;         /* of the name; 0: free */
     ngx_atomic_t                 line;         /* of the log, a checksum */
+    ngx_atomic_t                 before;       /* the line before; 0: none */
+    ngx_atomic_t                 changed;      /* monotonic ms, since then */
 } ngx_http_dsem_memo_order_t;
 
 
@@ -89,6 +94,8 @@ struct ngx_http_dsem_memo_s {
 };
 
 
+static ngx_uint_t ngx_http_dsem_memo_order_changed(
+    ngx_http_dsem_memo_order_t *order, uint32_t line);
 static ngx_http_dsem_memo_lower_t *ngx_http_dsem_memo_find(
     ngx_http_dsem_memo_t *memo, ngx_uint_t i, ngx_str_t *name, uint32_t hash,
     ngx_atomic_uint_t *value);
@@ -183,10 +190,11 @@ ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
 
 /*
  * A malformed order of a name; line: a checksum, never 0.  True if this worker
- * is to log it: the log does not have it, and there is a place.  Where none is
- * left a name takes that of another one, which is logged again when it comes.
- * The node allows that once a minute: malformed orders of many names would fill
- * the log.
+ * is to log it: the log does not have it, and there is a place.  The order of
+ * before the last change is not logged again for a minute: a worker that was
+ * busy reads its message late.  Where no place is left a name takes that of
+ * another one, which is logged again when it comes.  The node allows that once
+ * a minute: malformed orders of many names would fill the log.
  */
 
 ngx_uint_t
@@ -211,10 +219,7 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
         }
 
         if (order->hash == hash) {
-            before = order->line;
-
-            return before != line
-                   && ngx_atomic_cmp_set(&order->line, before, line);
+            return ngx_http_dsem_memo_order_changed(order, line);
         }
     }
 
@@ -232,9 +237,37 @@ ngx_http_dsem_memo_claim_order(ngx_http_dsem_memo_t *memo, uint32_t hash,
     order = &memo->orders[hash % NGX_HTTP_DSEM_MEMO_ORDERS];
 
     order->line = line;
+    order->before = 0;
     order->hash = hash;
 
     return 1;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_memo_order_changed(ngx_http_dsem_memo_order_t *order,
+    uint32_t line)
+{
+    ngx_atomic_uint_t  now, before, changed;
+
+    before = order->line;
+
+    if (before == line) {
+        return 0;
+    }
+
+    changed = order->changed;
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+
+    if (order->before == line && now - changed < NGX_HTTP_DSEM_MEMO_ORDERS_LOG)
+    {
+        return 0;
+    }
+
+    order->before = before;
+    order->changed = now;
+
+    return ngx_atomic_cmp_set(&order->line, before, line);
 }
 
 

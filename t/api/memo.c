@@ -188,6 +188,28 @@ memo_order_test(void)
 }
 
 
+/* an order changes, a worker has read a message of before last */
+
+static void
+memo_order_late_test(void)
+{
+    ngx_memzero(&memo, sizeof(ngx_http_dsem_memo_t));
+
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 1), 1, "malformed order");
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 3), 1, "another one");
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 1), 0, "not that before");
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 3), 0,
+            "nor the other one again");
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 5), 1, "a third one");
+
+    memo_now += MEMO_MINUTE;
+    memo_is(ngx_http_dsem_memo_claim_order(&memo, 1, 3), 1,
+            "that before, after a minute");
+
+    ngx_memzero(&memo, sizeof(ngx_http_dsem_memo_t));
+}
+
+
 /* the reply to a command that is sent now */
 
 static void
@@ -292,6 +314,7 @@ main(void)
 {
     memo_foreign_test();
     memo_order_test();
+    memo_order_late_test();
     memo_late_test();
     memo_places_test();
 
