@@ -32,7 +32,8 @@
 --   uses the prefix with another number of shards, or a Cluster is used as one
 --   server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
---   when a new session makes it n
+--   when a new session makes it n; while a census is open, to four that have
+--   sent hello in it
 --
 -- A missing generation means that Redis lost all state, or a first start. Only
 -- a missing generation is set: replacing a different one would go on without
@@ -200,11 +201,15 @@ local function stood_still(shard, paused)
 end
 
 -- The others learn of a new session with their next beat. If state is lost
--- before that, one that knows of it makes the census wait for it.
-local function notify_others(size)
-    local others = {}
+-- before that, one that knows of it makes the census wait for it. A session
+-- that has not sent hello in an open census does not learn of it: the census
+-- would wait for the new one, which it does not count.
+local function notify_others(size, census)
+    local open, others = census_open(census, census.shard.clock), {}
     for _, other in ipairs(redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)) do
-        if other ~= session and #others < NOTIFIED then
+        if other ~= session and #others < NOTIFIED
+            and (not open or redis.call('ZSCORE', census.key, other))
+        then
             others[#others + 1] = other
         end
     end
@@ -293,7 +298,7 @@ leases_move(shard, entry and entry.lease, lease)
 local recovery = census_judge(census, sessions)
 local size = census_size(census, shard)
 shard_write(shard)
-if not entry and size > 0 then notify_others(size) end
+if not entry and size > 0 then notify_others(size, census) end
 
 local before = entry and 1
     or recovery > 0 and is_older(census, term) and 2 or 0
