@@ -16,6 +16,7 @@ use Cpanel::JSON::XS ();
 use File::Path qw(make_path);
 
 use Dsem::Client;
+use Dsem::Late;
 use Dsem::Process;
 use Dsem::Redis;
 use Dsem::Wait qw(wait_for);
@@ -96,9 +97,11 @@ sub start {
     local $ENV{MALLOC_PERTURB_} = $ENV{MALLOC_PERTURB_} // 90;
     $self->write_conf;
     unlink "$self->{dir}/nginx.pid";
-    my $starting = Dsem::Process->spawn(
-        name => $self->{name}, log => "$self->{dir}/output",
-        argv => [$self->_argv]);
+    my $starting = Dsem::Late::preloaded(sub {
+        Dsem::Process->spawn(
+            name => $self->{name}, log => "$self->{dir}/output",
+            argv => [$self->_argv]);
+    });
     wait_for {
         croak "$self->{name} did not start: " . $self->_slurp('output')
             if !$starting->alive && $starting->status;

@@ -10,6 +10,7 @@ use warnings;
 
 use Carp qw(croak);
 
+use Dsem::Late;
 use Dsem::Redis;
 
 my @LOGGED = qw(
@@ -42,6 +43,7 @@ sub _globals {
         "pid $self->{dir}/nginx.pid;",
         # inherited by the new binary of an upgrade
         map({ $ENV{$_} ? "env $_;" : () } qw(ASAN_OPTIONS UBSAN_OPTIONS)),
+        map({ "env $_;" } Dsem::Late::names()),
         # workers write below the test's directory
         ($> == 0 ? 'user root;' : ());
 }
