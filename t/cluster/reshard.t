@@ -62,7 +62,8 @@ sub moved {
         $moves++;
     }
     my $served = $up->served;
-    eventually { $up->served > $served + 50 } "$name: served afterwards";
+    eventually { $up->served > $served + 50 && $up->peak('api') >= $LIMIT }
+        "$name: served afterwards";
 
     for my $result (map { $_->stop->wait } $load, $other) {
         is_deeply [ keys %{ $result->{statuses} } ], [200],
