@@ -384,7 +384,7 @@ ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
 {
     const char  *cause;
 
-    cause = ngx_http_dsem_breaker_cause(breaker, breaker->reason);
+    cause = ngx_http_dsem_breaker_reason(breaker);
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: redis %V still unavailable after %M ms (%s), "

@@ -4,8 +4,9 @@
  *
  * After a stop (SIGSTOP, a paused machine) nginx runs its timers before it
  * reads the replies that came in time: epoll_wait() was interrupted.  A
- * deadline that fires late is therefore extended, until all is read.  Once
- * only: in a worker that is always late, a dead Redis would not be noticed.
+ * deadline is therefore extended, until all is read: by a turn, as the stop may
+ * have ended just after it, and by more where it fires late.  Once only: in a
+ * worker that is always late, a dead Redis would not be noticed.
  *
  * Called by: all in this folder that give Redis a time to reply.
  */
@@ -19,6 +20,8 @@
 
 /* ms: a worker that runs is seldom so late */
 #define NGX_HTTP_DSEM_DEADLINE_LATE  100
+/* ms: until the next turn, which reads first */
+#define NGX_HTTP_DSEM_DEADLINE_TURN  10
 
 
 static void ngx_http_dsem_deadline_add(ngx_http_dsem_deadline_t *deadline,
@@ -71,22 +74,26 @@ ngx_http_dsem_deadline_restart(ngx_event_t *timer, ngx_msec_t time)
 }
 
 
-/* the timer has fired: true if it fired late and is set once more */
+/* the timer has fired: true if it is set once more */
 
 ngx_uint_t
 ngx_http_dsem_deadline_extend(ngx_http_dsem_deadline_t *deadline,
     ngx_event_t *timer)
 {
-    if (deadline->extended
-        || (ngx_msec_int_t) (ngx_current_msec - deadline->due)
-           < NGX_HTTP_DSEM_DEADLINE_LATE)
-    {
+    ngx_msec_int_t  late;
+
+    if (deadline->extended) {
         return 0;
     }
 
+    late = ngx_current_msec - deadline->due;
+
     deadline->extended = 1;
     timer->timedout = 0;
-    ngx_http_dsem_deadline_add(deadline, timer, NGX_HTTP_DSEM_DEADLINE_LATE);
+    ngx_http_dsem_deadline_add(deadline, timer,
+                               late < NGX_HTTP_DSEM_DEADLINE_LATE
+                               ? NGX_HTTP_DSEM_DEADLINE_TURN
+                               : NGX_HTTP_DSEM_DEADLINE_LATE);
 
     return 1;
 }

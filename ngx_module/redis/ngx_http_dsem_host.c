@@ -249,7 +249,9 @@ ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
     ctx->name = host->server->host;
     ctx->handler = ngx_http_dsem_host_resolve_handler;
     ctx->data = host;
-    ctx->timeout = ngx_min(timeout, most);
+
+    /* 0: nginx would ask for ever, also where there is an address */
+    ctx->timeout = timeout ? ngx_min(timeout, most) : most;
 
     /* an exiting worker does not wait for it */
     ctx->cancelable = 1;

@@ -12,8 +12,8 @@
 #include <ngx_core.h>
 
 
-/* of each of them, with a zero at the end */
-#define NGX_HTTP_DSEM_REASON_LEN   128
+/* of each of them, with a zero at the end: two names of 255, or an advice */
+#define NGX_HTTP_DSEM_REASON_LEN   640
 
 
 void ngx_http_dsem_reason(char *reason, const char *fmt, ...);

@@ -318,6 +318,7 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
     /* an operator should know why waiting requests are served late */
 
     if (protocol_error
+        && subscription->named
         && !subscription->reported
         && ngx_strncmp(reason, "NOPERM ", sizeof("NOPERM ") - 1) == 0)
     {

@@ -48,6 +48,7 @@ my %case = (
     forged => [ "-ERR \n2026/01/01 [alert] forged\r\n", qr/./ ],
     'no host' => [ pair('', 6379), $name ],
     hostname => [ pair('redis-1.example.com', 6379), $name ],
+    'longest hostname' => [ pair(join('.', ('a' x 63) x 3, 'b' x 61), 6379), $name ],
     'forged host' => [ pair("a\n[alert] forged", 6379), qr/a\?\[alert\]/ ],
     'short host' => [ pair('127.0.0', 6379), $name ],
     'port 0' => [ pair('127.0.0.1', 0), $name ],
