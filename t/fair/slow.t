@@ -55,8 +55,9 @@ for my $path (sort keys %up) {
 cmp_ok $fair->{slow}, '<', 0.7 * $LIMIT, 'fair: slow tenant keeps its share';
 cmp_ok $plain->{slow}, '>', 1.25 * $fair->{slow},
     'plain: slow tenant has more';
-cmp_ok $fair->{quick}, '>', 2 * $plain->{quick},
-    'fair: quick tenant has its own';
+# a permit on its way is in use by none: the slower a worker, the fewer have both
+my ($share, $without) = map { $_->{quick} / $_->{slow} } $fair, $plain;
+cmp_ok $share, '>', 2.5 * $without, 'fair: quick tenant has its own';
 
 $t->done;
 
