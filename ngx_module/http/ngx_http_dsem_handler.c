@@ -282,6 +282,10 @@ ngx_http_dsem_handler_acquire(ngx_http_dsem_ctx_t *ctx)
 
     if (rc == NGX_AGAIN) {
         ngx_http_dsem_shutdown_suspended(ctx);
+
+        if (ctx->conf->hold) {
+            ngx_http_dsem_hold_suspended(ctx);
+        }
     }
 
     return rc;

@@ -49,6 +49,8 @@ static u_char *ngx_http_dsem_hold_blanks(u_char *p, u_char *last);
 static void ngx_http_dsem_hold_start(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_patience(ngx_http_request_t *r);
+static void ngx_http_dsem_hold_option(ngx_http_request_t *r, int level,
+    int name, int value);
 static void ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_wait(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_timer_handler(ngx_event_t *ev);
@@ -266,6 +268,33 @@ ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
 }
 
 
+/*
+ * A request that waits gets no line: the system asks instead, as often, whether
+ * its peer is there.  Otherwise each one that is gone without a FIN would be
+ * granted a permit, and have it for "send_timeout".
+ */
+
+void
+ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_hold_patience(ctx->request);
+
+#if (NGX_HAVE_KEEPALIVE_TUNABLE && !NGX_DARWIN)
+
+    int  interval;
+
+    /* more than nine hours is an error */
+    interval = ngx_min(ngx_max(ctx->conf->hold_interval / 1000, 1), 32767);
+
+    ngx_http_dsem_hold_option(ctx->request, SOL_SOCKET, SO_KEEPALIVE, 1);
+    ngx_http_dsem_hold_option(ctx->request, IPPROTO_TCP, TCP_KEEPIDLE,
+                              interval);
+    ngx_http_dsem_hold_option(ctx->request, IPPROTO_TCP, TCP_KEEPINTVL,
+                              interval);
+#endif
+}
+
+
 static void
 ngx_http_dsem_hold_start(ngx_http_request_t *r)
 {
@@ -348,6 +377,12 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 
     r->disable_not_modified = 1;
 
+#if (NGX_HTTP_GZIP)
+    /* a compressor has several times the memory of a hold */
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+#endif
+
     /* the end of the hold is the end of the connection, for all clients */
 
     r->keepalive = 0;
@@ -379,12 +414,9 @@ ngx_http_dsem_hold_patience(ngx_http_request_t *r)
 {
 #ifdef TCP_USER_TIMEOUT
 
-    unsigned int               ms;
-    ngx_connection_t          *c;
     ngx_http_conf_ctx_t       *server;
     ngx_http_core_loc_conf_t  *clcf;
 
-    c = r->connection;
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
     if (r->http_version == NGX_HTTP_VERSION_20) {
@@ -393,19 +425,30 @@ ngx_http_dsem_hold_patience(ngx_http_request_t *r)
     }
 
     /* more is an error */
-    ms = (unsigned int) ngx_min(clcf->send_timeout, NGX_MAX_INT32_VALUE);
+    ngx_http_dsem_hold_option(r, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                              (int) ngx_min(clcf->send_timeout,
+                                            NGX_MAX_INT32_VALUE));
+#endif
+}
+
+
+/* of TCP; other sockets have no such options */
+
+static void
+ngx_http_dsem_hold_option(ngx_http_request_t *r, int level, int name,
+    int value)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
 
     if (!c->shared
         && c->type == SOCK_STREAM
         && c->sockaddr->sa_family != AF_UNIX
-        && setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms))
-           == -1)
+        && setsockopt(c->fd, level, name, &value, sizeof(int)) == -1)
     {
-        ngx_connection_error(c, ngx_socket_errno,
-                             "setsockopt(TCP_USER_TIMEOUT) failed");
+        ngx_connection_error(c, ngx_socket_errno, "setsockopt() failed");
     }
-
-#endif
 }
 
 

@@ -19,6 +19,7 @@ ngx_int_t ngx_http_dsem_hold_handler(ngx_http_request_t *r);
 ngx_msec_t ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 void ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx);
+void ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx);
 ngx_int_t ngx_http_dsem_hold_init(ngx_cycle_t *cycle);
 void ngx_http_dsem_hold_exit(void);
 
