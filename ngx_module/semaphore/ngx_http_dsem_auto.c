@@ -601,8 +601,8 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     if (session->recovery == 0 && in_force >= 0) {
         name = &literal->node.str;
 
-        ngx_http_dsem_limits_seen(&session->limits, literal, in_force,
-                                  reply->sent);
+        (void) ngx_http_dsem_limits_seen(&session->limits, literal, in_force,
+                                         reply->sent);
 
         account = ngx_http_dsem_account_find(name, literal->node.node.key);
 

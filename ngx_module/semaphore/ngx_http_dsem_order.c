@@ -544,8 +544,8 @@ ngx_http_dsem_order_seen(ngx_http_dsem_order_task_t *task,
         literal = ngx_http_dsem_limits_find(limits, &task->name, hash);
 
         if (literal && limit != -1) {
-            ngx_http_dsem_limits_seen(limits, literal, limit, reply->sent);
-            own = literal->max ? -1 : literal->limit;
+            own = ngx_http_dsem_limits_seen(limits, literal, limit,
+                                            reply->sent);
 
         } else {
             /* requests may ask for any limit; without an order none is cut */

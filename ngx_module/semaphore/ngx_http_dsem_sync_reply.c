@@ -340,8 +340,8 @@ ngx_http_dsem_sync_reply_limit(ngx_http_dsem_sync_t *sync,
         literal = ngx_http_dsem_account_literal(account);
 
         if (literal) {
-            ngx_http_dsem_limits_seen(limits, literal, limit, reply->sent);
-            own = literal->max ? -1 : literal->limit;
+            own = ngx_http_dsem_limits_seen(limits, literal, limit,
+                                            reply->sent);
 
         } else if (account->servers == NULL) {
             own = sync->limit;

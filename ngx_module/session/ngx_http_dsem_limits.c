@@ -345,9 +345,12 @@ ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 }
 
 
-/* a reply has shown the limit in force; sent: its command, monotonic ms */
+/*
+ * A reply has shown the limit in force; sent: its command, monotonic ms.
+ * Returns what this node asks for, -1: "limit=auto", which is any number.
+ */
 
-void
+ngx_int_t
 ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, uint64_t sent)
 {
@@ -365,17 +368,17 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
         memory->in_force = limit + 1;
     }
 
-    if (literal->in_force == limit) {
-        return;
+    if (literal->in_force != limit) {
+        literal->in_force = limit;
+        literal->elsewhere = 0;
+        literal->namesakes = 0;
+
+        if (limit == literal->limit) {
+            ngx_http_dsem_memo_unclaim(limits->memo, literal->node.node.key);
+        }
     }
 
-    literal->in_force = limit;
-    literal->elsewhere = 0;
-    literal->namesakes = 0;
-
-    if (limit == literal->limit) {
-        ngx_http_dsem_memo_unclaim(limits->memo, literal->node.node.key);
-    }
+    return literal->max ? -1 : literal->limit;
 }
 
 

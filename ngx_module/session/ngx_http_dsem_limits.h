@@ -97,7 +97,7 @@ void ngx_http_dsem_limits_leave(ngx_http_dsem_limits_t *limits,
 ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(
     ngx_http_dsem_limits_t *limits, ngx_str_t *name, uint32_t hash);
 ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
-void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
+ngx_int_t ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, uint64_t sent);
 void ngx_http_dsem_limits_seen_lower(ngx_http_dsem_limits_t *limits,
     ngx_uint_t newest, ngx_str_t *name, uint32_t hash, ngx_int_t own,
