@@ -121,7 +121,7 @@ for my $name (sort keys %shell) {
     my $waits = start($shell, '-w', 61, $jobs, '--', 'echo', 'in');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
     kill TERM => $waits->pid;
-    is(($waits->finish)[0], 143, "$name: ended while it waits");
+    is(($waits->finish)[0], 'signal 15', "$name: ended while it waits");
     eventually { $t->state->waiting('jobs') == 0 } "$name: its place is free";
     eventually { !grep { /dsem-run\x00-w\x0061\x00\Q$jobs\E\x00/ } commands() }
         "$name: nothing is left that would kill another process later";

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # bin/dsem-run: a signal before the command, while curl and the helpers start. The
-# permit goes back, and no process stays behind.
+# permit goes back, and no process stays behind. dsem-run ends by that signal, so
+# that a script which calls it ends, too.
 
 use lib 't/lib';
 use File::Temp qw(tempdir);
@@ -10,6 +11,7 @@ use Dsem::Program qw(commands shells write_program);
 use Dsem::Test;
 
 plan(skip_all => 'no /proc') if !-r '/proc/self/stat';
+plan(skip_all => 'no ps') if !qx(ps -o lstart= -p $$ 2>&1) || $?;
 
 my $t = Dsem::Test->new;
 $t->redis;
@@ -25,18 +27,15 @@ my $jobs = $node->url('/jobs');
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
 my @command = ('perl', '-e', 'sleep 60; print "out\n"');
 
-# A "sed" that stands when the start of a process is read for the nth time.
-my @starts = ('dsem-run, by the guard', 'curl', 'dsem-run, by the helper',
-    'the helper');
+# Where there is no /proc, a "ps" reads the start of a process: one that stands when
+# it does so for the nth time.
+my @starts = ('dsem-run, by the guard', 'the guard', 'curl',
+    'dsem-run, by the helper', 'the helper');
 
 mkdir "$tmp/bin" or die;
-write_program("$tmp/bin/sed", <<"EOF_SED");
+write_program("$tmp/bin/ps", <<"EOF_PS");
 #!/bin/sh
-for file; do :; done
-case \$file in
-/proc/*) read -r left < "$tmp/left" ;;
-esac
-if [ "\$left" ]; then
+if read -r left < "$tmp/left"; then
     rm "$tmp/left"
     if [ \$left -gt 0 ]; then
         echo \$((left - 1)) > "$tmp/left"
@@ -45,8 +44,15 @@ if [ "\$left" ]; then
         while [ -e "$tmp/stands" ]; do sleep .05; done
     fi
 fi 2> /dev/null
-PATH=\${PATH#*:} exec sed "\$@"
-EOF_SED
+PATH=\${PATH#*:} exec ps "\$@"
+EOF_PS
+
+my $program = $Dsem::Program::path;
+my $portable = do {
+    local @ARGV = $program;
+    local $/;
+    write_program("$tmp/dsem-run", <> =~ s{/proc\b}{/none}gr);
+};
 
 my %shell = shells();
 for my $name (sort keys %shell) {
@@ -57,11 +63,12 @@ for my $name (sort keys %shell) {
         my $what = "$name: $signal while the start of $starts[$nth] is read";
 
         local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
+        local $Dsem::Program::path = $portable;
         open my $left, '>', "$tmp/left" or die;
-        print $left $nth;
+        print $left "$nth\n";
         close $left;
         my $run = Dsem::Program->start($shell, $jobs, '--', @command);
-        wait_for { -e "$tmp/stands" } 30, 'sed to stand';
+        wait_for { -e "$tmp/stands" } 30, 'ps to stand';
         kill $signal => $run->pid;
         unlink "$tmp/stands" or die;
 
@@ -75,10 +82,42 @@ for my $name (sort keys %shell) {
 
         # the command itself may run already
         my ($status, $out) = $run->finish;
-        like $status, $signal eq 'KILL' ? qr/\Asignal 9\z/
-            : qr/\A(?:143|signal 15)\z/, "$what: status";
+        is $status, $signal eq 'KILL' ? 'signal 9' : 'signal 15',
+            "$what: status";
         is $out, '', "$what: nothing is said";
     }
 }
+
+# a terminal's signal to a script in a loop: bash ends if its program did so by it
+
+my $holder = $node->hold('/jobs');
+for my $name (sort keys %shell) {
+    for my $signal (qw(HUP INT QUIT TERM)) {
+        my $run = Dsem::Program->start($shell{$name}, $jobs, '--', 'true');
+        wait_for { $t->state->waiting('jobs') == 1 } 15, 'it waits';
+        kill $signal => $run->pid;
+        my %number = (HUP => 1, INT => 2, QUIT => 3, TERM => 15);
+        my ($status) = $run->finish;
+        # some shells ignore this one
+        $status = 'signal 3' if $signal eq 'QUIT' && $status eq '131';
+        is $status, "signal $number{$signal}", "$name: $signal while it waits";
+        eventually { !$t->state->waiting('jobs') } "$name: its place is free";
+    }
+
+  SKIP: {
+        skip 'no bash', 2 if !$shell{bash};
+        my $run = Dsem::Program->start([ '/bin/bash', '-c',
+            "for task in 1 2; do @{ $shell{$name} } \"\$@\"; echo next; done",
+            'bash' ], $jobs, '--', 'true');
+        wait_for { $t->state->waiting('jobs') == 1 } 15, 'it waits';
+        kill INT => -$run->pid;
+        my ($status, $out) = $run->finish;
+        is $status, 'signal 2', "$name: a script in a loop: ended";
+        is $out, '', "$name: a script in a loop: no other task";
+    }
+    eventually { !$t->state->waiting('jobs') } "$name: no program waits";
+}
+$holder->close;
+eventually { !(() = glob "$tmp/tmp.*") } 'no file left';
 
 $t->done;
