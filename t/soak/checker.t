@@ -302,6 +302,11 @@ finds('bounds', 'a limit below the lower bound', sub {
     delete $_[0]{request}{'auto-11'};
     $_[0]{request}{'auto-12'}{told} = 1;
 });
+finds('', 'the permits of a worker while Redis is away', sub {
+    fault($_[0], 'redis_down', 4, 7);
+    delete $_[0]{request}{'auto-11'};
+    $_[0]{request}{'auto-12'}{told} = 1;
+});
 finds('', 'an order above the upper bound', sub {
     fault($_[0], 'limit', 5, 7, sem => 'auto', limit => 5);
     auto($_[0], "x$_", 5.2, 5) for 1 .. 3;

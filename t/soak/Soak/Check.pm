@@ -179,6 +179,7 @@ sub in_force {
 }
 
 # Limits that requests are told are within the bounds, or that of an order.
+# Without Redis a request is told what its worker may have.
 sub bounds {
     my ($self) = @_;
     my (@wrong, %seen);
@@ -192,7 +193,8 @@ sub bounds {
         $seen->{high} = max($seen->{high}, $limit);
         $seen->{moves}++ if $seen->{last} != $limit;
         $seen->{last} = $limit;
-        next if $limit >= $of->{min} && $limit <= $of->{limit}
+        my $alone = $self->{windows}->touches('unavailable', $time, $time);
+        next if ($alone || $limit >= $of->{min}) && $limit <= $of->{limit}
             || $self->{windows}->was_ordered($sem, $limit, $time);
         push @wrong, sprintf '%s: %s: %s is told a limit of %s',
             $self->at($time), $sem, $nonce, $limit;

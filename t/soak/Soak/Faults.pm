@@ -97,8 +97,19 @@ sub begin_reload_all {
     return ();
 }
 
-sub begin_upgrade { $_[0]->node($_[1])->begin_upgrade; return () }
-sub end_upgrade { $_[0]->node($_[1])->end_upgrade; return () }
+sub begin_upgrade {
+    my ($self, $fault) = @_;
+    my $node = $self->node($fault)->begin_upgrade;
+    $self->{upgraded}{ $node->name } = 1;
+    return ();
+}
+
+sub end_upgrade {
+    my ($self, $fault) = @_;
+    my $node = $self->node($fault)->end_upgrade;
+    delete $self->{upgraded}{ $node->name };
+    return ();
+}
 
 sub worker {
     my ($self, $fault) = @_;
@@ -149,7 +160,10 @@ sub order {
     my @tried;
     my $end = now + 20;
     while (now < $end) {
-        for my $node (grep { $_->alive } $self->{fleet}->nodes) {
+        # the first process of one that is upgraded may have ended
+        for my $node (grep { $_->alive || $self->{upgraded}{ $_->name } }
+            $self->{fleet}->nodes)
+        {
             my $answer = eval {
                 $node->begin("/dsem/$path", -method => $method,
                     'Content-Type' => 'application/json',
