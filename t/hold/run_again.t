@@ -93,15 +93,16 @@ for my $name (sort keys %shell) {
 
     my $starts = Dsem::Program->start($shell, $jobs, '--', 'sh', '-c',
         'exec < /dev/null > /dev/null 2>&1; "$@" &', 'sh', 'perl', '-e',
-        'for (1 .. 1200) { exit if -e $ARGV[0]; select undef, undef, undef, .05 }',
-        "$tmp/end");
+        'for (1 .. 1200) { exit if -e $ARGV[0]; select undef, undef, undef, .05 }'
+        . ' open my $late, ">", $ARGV[1]', "$tmp/end", "$tmp/late");
     my ($status, $out) = $starts->finish;
     is $status, 0, "$name: a daemon: status";
     is $out, '', "$name: a daemon: output";
+    ok !-e "$tmp/late", "$name: a daemon: not waited for";
     ok $t->state->held('jobs'), "$name: a daemon: it has the permit";
     touch("$tmp/end");
     all_back("$name: a daemon");
-    unlink "$tmp/end";
+    unlink "$tmp/end", "$tmp/late";
 }
 
 eventually { !(() = glob "$tmp/tmp.*") } 'no file left';
