@@ -61,6 +61,8 @@ sub start {
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         setpgrp;
+        # the suite may be in the background of a shell, which ignores some
+        $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM);
         open STDOUT, '>&', $in;
         open STDERR, '>&', $in;
         close $_ for $in, $out;
