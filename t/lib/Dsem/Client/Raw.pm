@@ -19,6 +19,11 @@ use Dsem::Wait qw(wait_for);
 # seconds
 use constant DEADLINE => 15;
 
+# linux/filter.h: one instruction, BPF_RET|BPF_K with 0: nothing is accepted
+use constant SO_ATTACH_FILTER => 26;
+use constant SO_DETACH_FILTER => 27;
+use constant DROP => pack 'SCCL', 6, 0, 0, 0;
+
 # rcvbuf: receive buffer in bytes; a small one makes a slow reader
 sub new {
     my ($class, $host, $port, %opt) = @_;
@@ -113,6 +118,18 @@ sub close {
     my ($self) = @_;
     $self->{eof} = 1;
     CORE::close $self->{sock};
+    return $self;
+}
+
+# As if its cable was pulled: nothing that nginx sends is acknowledged any more.
+sub pull { return $_[0]->_filter(SO_ATTACH_FILTER) }
+sub plug { return $_[0]->_filter(SO_DETACH_FILTER) }
+
+sub _filter {
+    my ($self, $option) = @_;
+    my $program = pack 'S x![P] P', length(DROP) / 8, DROP;
+    setsockopt($self->{sock}, SOL_SOCKET, $option, $program)
+        or die "setsockopt: $!";
     return $self;
 }
 
