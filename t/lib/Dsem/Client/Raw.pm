@@ -20,9 +20,8 @@ use Dsem::Wait qw(wait_for);
 use constant DEADLINE => 15;
 
 # linux/filter.h: one instruction, BPF_RET|BPF_K with 0: nothing is accepted
-use constant SO_ATTACH_FILTER => 26;
-use constant SO_DETACH_FILTER => 27;
-use constant DROP => pack 'SCCL', 6, 0, 0, 0;
+my ($SO_ATTACH_FILTER, $SO_DETACH_FILTER) = (26, 27);
+my $DROP = pack 'SCCL', 6, 0, 0, 0;
 
 # rcvbuf: receive buffer in bytes; a small one makes a slow reader
 sub new {
@@ -122,12 +121,12 @@ sub close {
 }
 
 # As if its cable was pulled: nothing that nginx sends is acknowledged any more.
-sub pull { return $_[0]->_filter(SO_ATTACH_FILTER) }
-sub plug { return $_[0]->_filter(SO_DETACH_FILTER) }
+sub pull { return $_[0]->_filter($SO_ATTACH_FILTER) }
+sub plug { return $_[0]->_filter($SO_DETACH_FILTER) }
 
 sub _filter {
     my ($self, $option) = @_;
-    my $program = pack 'S x![P] P', length(DROP) / 8, DROP;
+    my $program = pack 'S x![P] P', length($DROP) / 8, $DROP;
     setsockopt($self->{sock}, SOL_SOCKET, $option, $program)
         or die "setsockopt: $!";
     return $self;
