@@ -4,7 +4,8 @@
  *
  * A store that is unfit works until the day on which it does not: it evicts
  * keys, or a replica accepts writes that its master never sees.  The operator
- * learns it at start.  What a server does not report is no fault of it.
+ * learns it at start, and of each server that follows: another master, or one
+ * that has restarted.  What a server does not report is no fault of it.
  *
  * Called by: script, with the reply to INFO; redis, once a session is
  * accepted.
@@ -63,6 +64,10 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
 
     info->server.data = info->server_buf;
     info->server.len = p - info->server_buf;
+
+    if (ngx_http_dsem_info_field(text, "run_id:", &value)) {
+        info->run = ngx_crc32_short(value.data, value.len);
+    }
 
     info->replica = ngx_http_dsem_info_field(text, "\nrole:", &value)
                     && value.len == 5

@@ -48,6 +48,7 @@ struct ngx_http_dsem_redis_s {
     ngx_http_dsem_subscription_t     *subscription;
 
     ngx_http_dsem_script_calls_t      calls;
+    uint32_t                          run;      /* whose faults are logged */
     ngx_event_t                       timer;    /* of the deadline */
     ngx_http_dsem_deadline_t          deadline;
 
@@ -294,9 +295,13 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
     ngx_http_dsem_subscription_follow(redis->subscription);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
 
-    /* once for each node is enough */
+    /* once for each server, by one worker of the node, is enough */
 
-    if (!again && ngx_worker == 0) {
+    if (ngx_worker == 0
+        && (!again || (info->run && info->run != redis->run)))
+    {
+        redis->run = info->run;
+
         ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer),
                                redis->settings.mode
                                == NGX_HTTP_DSEM_MODE_SENTINEL);
@@ -567,7 +572,7 @@ ngx_http_dsem_redis_connected(void *data)
     if ((redis->settings.mode == NGX_HTTP_DSEM_MODE_SENTINEL
          && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
         || ngx_http_dsem_script_info(&redis->calls, redis->conn,
-                                     !redis->breaker.was_accepted) != NGX_OK
+                                     ngx_worker == 0) != NGX_OK
         || ngx_http_dsem_script_exists(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {

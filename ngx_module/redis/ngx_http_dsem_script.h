@@ -28,6 +28,7 @@ typedef struct {
     ngx_str_t                 policy;      /* of eviction; or null */
     u_char                    policy_buf[NGX_HTTP_DSEM_SERVER_LEN];
     ngx_uint_t                version;     /* of Redis; 0: unknown, Valkey */
+    uint32_t                  run;         /* of its run id; 0: unknown */
     unsigned                  replica:1;
 } ngx_http_dsem_info_t;
 
