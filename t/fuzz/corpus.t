@@ -4,40 +4,27 @@
 # target once, in the process of the real nginx, with AddressSanitizer in the
 # module. No file ends the process, and every promise of a target holds.
 
-use warnings;
-use strict;
-
-use Test::More;
-
+use lib 't/lib';
 use Cwd qw(abs_path);
-use File::Path qw(make_path);
+use Dsem::Test;
+use Dsem::Part;
 use FindBin;
 
 my $root = abs_path("$FindBin::Bin/../..");
-my $dir = "$root/build/replay";
+my $dir = part_dir('replay');
 my $corpus = "$root/t/fuzz/corpus";
 
-make_path($dir);
-
-# nginx has been configured in one of these
-my ($nginx) = grep { -f "$_/objs/ngx_auto_headers.h" }
-    map { "$root/build/$_" } qw(nginx asan/nginx nginx-source);
-my @folders = grep { -d } "$root/ngx_module", glob "$root/ngx_module/*";
-
-my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -DFUZZ_REPLAY -g -O0 -fPIC
-    -shared -Wall -Wextra -Wno-unused-parameter -Werror
-    -fno-sanitize-recover=undefined), '-Wl,-Bsymbolic', '-Wl,-z,lazy',
+my @command = ('gcc', part_flags(), qw(-DFUZZ_REPLAY -O0 -fPIC -shared),
+    '-Wl,-Bsymbolic', '-Wl,-z,lazy',
     '-fsanitize=address,undefined',
     '-fno-sanitize=nonnull-attribute,alignment',
     qw(-Dngx_palloc=replay_palloc -Dngx_pnalloc=replay_palloc
     -Dngx_pcalloc=replay_pcalloc),
     # the functions of the module find no other copy of hiredis
     '-Wl,--exclude-libs,libhiredis.a',
-    (map { "-I$_" } "$root/t/fuzz", @folders),
-    (map { "-I$nginx/$_" } qw(src/core src/event src/event/modules
-        src/event/quic src/os/unix src/http src/http/modules src/http/v2
-        src/http/v3 objs)),
-    "$root/t/fuzz/replay.c", "$nginx/objs/ngx_http_dsem_scripts.c",
+    "-I$root/t/fuzz", part_includes(map { "src/http$_" } '', qw(/modules /v2
+        /v3)),
+    "$root/t/fuzz/replay.c", part_nginx() . '/objs/ngx_http_dsem_scripts.c',
     '-l:libhiredis.a', '-ldl', '-o', "$dir/replay.so");
 is system(@command), 0, 'built' or BAIL_OUT 'replay.c';
 

@@ -7,17 +7,14 @@
 # allocation fails: only the connection is lost, but for the allocations that
 # hiredis itself does not survive. DSEM_LONG=1: 150,000 rounds.
 
-use warnings;
-use strict;
-
-use Test::More;
-
+use lib 't/lib';
 use Cwd qw(abs_path);
-use File::Path qw(make_path);
+use Dsem::Test;
+use Dsem::Part;
 use FindBin;
 
 my $root = abs_path("$FindBin::Bin/../..");
-my $dir = "$root/build/fuzz";
+my $dir = part_dir('fuzz');
 my $rounds = $ENV{DSEM_LONG} ? 50_000 : 1000;
 my @SEEDS = 1 .. 3;
 
@@ -58,24 +55,14 @@ sub run {
 
 sub fuzz { return run("$dir/guard", @_) }
 
-make_path($dir);
-
-# nginx has been configured in one of these
-my ($nginx) = grep { -f "$_/objs/ngx_auto_headers.h" }
-    map { "$root/build/$_" } qw(nginx asan/nginx nginx-source);
-my @folders = grep { -d } "$root/ngx_module", glob "$root/ngx_module/*";
-my ($guard) = grep { -f } map { "$_/ngx_http_dsem_guard.c" } @folders;
-
-my @FLAGS = (qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer
-    -Wall -Wextra -Wno-unused-parameter -Werror
-    -fno-sanitize-recover=undefined), '-fsanitize=address,undefined');
-my @include = map { "-I$_" } @folders, "$root/t/fuzz", map { "$nginx/$_" }
-    qw(src/core src/event src/event/modules src/event/quic src/os/unix objs);
+my @FLAGS = (part_flags(), qw(-O1 -fno-omit-frame-pointer),
+    '-fsanitize=address,undefined');
+my @include = ("-I$root/t/fuzz", part_includes());
 my @wrap = map { "-Wl,--wrap=$_" } qw(malloc calloc realloc strdup free);
 
 my ($status, $out, $err) = run('gcc', @FLAGS, @include,
     (map { "$root/t/fuzz/$_.c" } qw(guard connection reply memory corpus)),
-    $guard, '-l:libhiredis.a', @wrap,
+    "$root/ngx_module/redis/ngx_http_dsem_guard.c", '-l:libhiredis.a', @wrap,
     '-o', 'guard');
 is $status, 0, 'fuzzer built' or BAIL_OUT $err;
 
