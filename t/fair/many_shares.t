@@ -26,7 +26,6 @@ location /other {
     dsem other limit=1;
     proxy_pass http://%%UPSTREAM%%;
 }
-location /poke { return 204; }
 EOF_CONF
 
 is $node->get('/?k=a&t=5')->status, 200, 'a request, for its time';
@@ -41,9 +40,10 @@ for my $key (qw/a b/) {
 is $node->get('/other')->status, 200, 'another name';
 my $begun = tag();
 
+# and those to its charges before the next ones are due
 for (1 .. $TIME / $STEP) {
     $clock->step($STEP / 1000);
-    $node->get('/poke');
+    $node->get('/other');
 }
 # 8 of a tag for a us; the last fourth of the time may not be charged yet
 my $used = 8 * 1000 * $TIME / $SHARES;
