@@ -19,6 +19,7 @@
 --   the session's requests before the sample, and with it, times 10000, 0:
 --   unknown; mean weight of the requests by their times, times 1000
 -- Reply: session (string), epoch, number, status (ok, resync, broken, mixed);
+--   if broken then which of KEYS has the wrong type: 2, 3 or 4;
 --   if ok then integers: limit in force, limit found, reason
 --   (AUTO_REASON in include/auto_rule.lua), floor (latency of the lower one of
 --   two limits), latency (geometric mean), both us, 0: unknown; ms until the
@@ -186,9 +187,9 @@ local function adjust(call)
     -- no session: the reply has no tickets, all are named by messages
     local sem, fault = semaphore_new(KEYS[2], KEYS[3], '',
         redis.pcall('HMGET', KEYS[2], '.'), view, false)
-    if not sem then return fault end
+    if not sem then return fault, fault == STATUS.broken and 2 or nil end
     local s, number = state_read(call, sem, view, values[4])
-    if not s then return STATUS.broken end
+    if not s then return STATUS.broken, 4 end
 
     view.limit = limit_now(s, values[4], number)
     order_apply(view, values[3])
@@ -199,7 +200,9 @@ local function adjust(call)
         view.limit = limit
         order_apply(view, values[3])
         local status = limit_write(call, sem, view, limit, limits, values[4])
-        if status ~= STATUS.ok then return status end
+        if status ~= STATUS.ok then
+            return status, status == STATUS.broken and 3 or nil
+        end
         auto_write(KEYS[4], s, changed, view_clock(view))
         pace = view.more and AGAIN_MS or auto_pace(s)
         kept = auto_kept(s)

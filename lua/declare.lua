@@ -20,6 +20,7 @@
 --   acquire; given KEYS[4], also "<cost> <key>" as in an acquire of sync, or
 --   "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken, mixed);
+--   if broken then which of KEYS has the wrong type: 2, 3 or 4;
 --   if ok then permits in use above the limit, or above that of an order
 --   where it is higher (0: none; of a pool above those of the servers of the
 --   list), and for each ticket its place (0: Redis never queued it, or has
@@ -212,8 +213,8 @@ local function declare(all)
     local marker = sem and queue_scores(sem, { MARKER })
     if not marker then
         -- a queue of another type, which nothing needs: what is held counts
-        if not sem then return fault end
-        if tickets + sem.waiting > 0 then return STATUS.broken end
+        if not sem then return fault, fault == STATUS.broken and 2 or nil end
+        if tickets + sem.waiting > 0 then return STATUS.broken, 3 end
         marker = {}
     end
     semaphore_learn(sem, view)
@@ -234,7 +235,7 @@ local function declare(all)
         pool_state(sem, list_id, stated)
     end
     if not fair_declare(sem, view, account, all, (declare_limit(sem))) then
-        return STATUS.broken
+        return STATUS.broken, 4
     end
     if more % 2 == 0 or not account or account.epoch ~= epoch then
         account = declare_held(sem)

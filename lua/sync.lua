@@ -34,8 +34,9 @@
 --   64 servers at most; "-": it can use none
 --   ARGV[5] what is released: "<server>=<permits> ...", the sum is in ARGV[2]
 -- Reply: session (string), epoch, number, status (ok, resync, broken, mixed; of
---   a pool also unlisted: the list is unknown, nothing was executed); if ok
---   then integers: permits in use, limit in force, tickets waiting, ms until
+--   a pool also unlisted: the list is unknown, nothing was executed); if broken
+--   then which of KEYS has the wrong type: 2, 3 or 4; if ok then integers:
+--   permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
 --   may be kept, 0: all idle permits are wanted back, -1: so are those that
 --   come free, as it is paused, 1: call again at once, 0: no work was left; of
@@ -351,7 +352,7 @@ end
 local sem, fault = semaphore_new(KEYS[2], KEYS[3], call.session,
     semaphore_values, view, is_pool)
 if not sem then
-    failed[4] = fault
+    failed[4], failed[5] = fault, fault == STATUS.broken and 2 or nil
     return failed
 end
 -- accounts of sessions that have ended since, and then dead tickets
@@ -394,7 +395,8 @@ if is_pool then pools.limits(call, sem, view, account) end
 
 -- the tickets that are cancelled or checked: their places; without its marker
 -- a queue that others wait in was lost
-local status = STATUS.ok
+-- wrong: which of KEYS, if one has the wrong type
+local status, wrong = STATUS.ok, 3
 if #call.cancels + #call.checks > 0 then
     local members = { MARKER }
     for _, list in ipairs({ call.cancels, call.checks }) do
@@ -413,6 +415,7 @@ if #call.cancels + #call.checks > 0 then
 end
 if KEYS[4] and status == STATUS.ok then
     status = fairs.look_up(call, sem, view)
+    if status ~= STATUS.ok then wrong = 4 end
 end
 
 -- in memory: dropped tickets that no reply has named, what the session gives
@@ -502,7 +505,7 @@ if status ~= STATUS.ok then
 -- @include "include/view_lose.lua"
         view_lose(view)
     end
-    failed[4] = status
+    failed[4], failed[5] = status, status == STATUS.broken and wrong or nil
     return failed
 end
 

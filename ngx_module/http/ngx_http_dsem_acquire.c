@@ -335,9 +335,11 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
         return;
 
-    case NGX_HTTP_DSEM_VERDICT_UNUSABLE:
+    case NGX_HTTP_DSEM_VERDICT_MIXED:
+    case NGX_HTTP_DSEM_VERDICT_BROKEN:
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
-        ctx->unusable = (answer->verdict == NGX_HTTP_DSEM_VERDICT_UNUSABLE);
+        ctx->mixed = (answer->verdict == NGX_HTTP_DSEM_VERDICT_MIXED);
+        ctx->broken = (answer->verdict == NGX_HTTP_DSEM_VERDICT_BROKEN);
         ngx_http_dsem_ctx_release(ctx, claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {

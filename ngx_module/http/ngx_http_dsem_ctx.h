@@ -84,7 +84,9 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    local:1;    /* the verdict is of this node */
     unsigned                    invalid:1;  /* a value is not a number */
-    unsigned                    unusable:1; /* the semaphore, not Redis */
+    unsigned                    mixed:1;    /* it is a pool elsewhere only, or
+                                               here only */
+    unsigned                    broken:1;   /* a key of it, not Redis */
     unsigned                    exiting:1;  /* refused, as the worker exits */
     unsigned                    updating:1; /* an update is expected */
     unsigned                    releases:1; /* the end of the upstream does */

@@ -32,6 +32,8 @@ static void ngx_http_dsem_refusal_log_rejected(
     ngx_http_dsem_ctx_t *ctx, char *dry);
 static void ngx_http_dsem_refusal_log_timeout(
     ngx_http_dsem_ctx_t *ctx, char *dry);
+static void ngx_http_dsem_refusal_log_failed(
+    ngx_http_dsem_ctx_t *ctx, char *dry);
 
 
 /* the status code for this reason, as "dsem_status" says */
@@ -188,41 +190,12 @@ ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
 
     default: /* NGX_HTTP_DSEM_STATUS_ERROR */
 
-        if (ctx->invalid) {
-            /* the wrong value has been logged */
-            break;
+        /* a wrong value has been logged */
+
+        if (!ctx->invalid) {
+            ngx_http_dsem_refusal_log_failed(ctx, dry);
         }
 
-        if (ctx->exiting) {
-            ngx_log_error(ctx->conf->log_level,
-                          ctx->request->connection->log, 0,
-                          "dsem error%s: worker exits, request cannot wait for "
-                          "semaphore \"%V\" any more", dry, &ctx->name);
-            break;
-        }
-
-        if (ctx->unusable) {
-            ngx_log_error(ctx->conf->log_level,
-                          ctx->request->connection->log, 0,
-                          "dsem error%s: semaphore \"%V\" unusable (it is a "
-                          "pool for some requests and none for others, or its "
-                          "key in redis is of another type)",
-                          dry, &ctx->name);
-            break;
-        }
-
-        if (ctx->request->filter_finalize) {
-            ngx_log_error(ctx->conf->log_level,
-                          ctx->request->connection->log, 0,
-                          "dsem error%s: request cannot wait for semaphore "
-                          "\"%V\" after a filter error", dry, &ctx->name);
-            break;
-        }
-
-        ngx_log_error(ctx->conf->log_level,
-                      ctx->request->connection->log, 0,
-                      "dsem error%s: redis unavailable for semaphore \"%V\"",
-                      dry, &ctx->name);
         break;
     }
 }
@@ -300,4 +273,49 @@ ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_ctx_t *ctx, char *dry)
                   "ms, %i of %i in use when queued",
                   dry, &ctx->name, ctx->wait_time, ctx->in_use,
                   ctx->limit);
+}
+
+
+static void
+ngx_http_dsem_refusal_log_failed(ngx_http_dsem_ctx_t *ctx, char *dry)
+{
+    ngx_log_t   *log;
+    ngx_uint_t   level;
+
+    log = ctx->request->connection->log;
+    level = ctx->conf->log_level;
+
+    if (ctx->exiting) {
+        ngx_log_error(level, log, 0,
+                      "dsem error%s: worker exits, request cannot wait for "
+                      "semaphore \"%V\" any more", dry, &ctx->name);
+        return;
+    }
+
+    if (ctx->mixed) {
+        ngx_log_error(level, log, 0,
+                      "dsem error%s: semaphore \"%V\" unusable (it is a pool "
+                      "for some requests and none for others)",
+                      dry, &ctx->name);
+        return;
+    }
+
+    if (ctx->broken) {
+        /* the worker has logged which */
+        ngx_log_error(level, log, 0,
+                      "dsem error%s: semaphore \"%V\" unusable (a key of it in "
+                      "redis is of another type)", dry, &ctx->name);
+        return;
+    }
+
+    if (ctx->request->filter_finalize) {
+        ngx_log_error(level, log, 0,
+                      "dsem error%s: request cannot wait for semaphore \"%V\" "
+                      "after a filter error", dry, &ctx->name);
+        return;
+    }
+
+    ngx_log_error(level, log, 0,
+                  "dsem error%s: redis unavailable for semaphore \"%V\"",
+                  dry, &ctx->name);
 }

@@ -65,7 +65,8 @@ ngx_http_dsem_result_verdict(ngx_http_dsem_claim_t *claim,
         return;
 
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
-    case NGX_HTTP_DSEM_VERDICT_UNUSABLE:
+    case NGX_HTTP_DSEM_VERDICT_MIXED:
+    case NGX_HTTP_DSEM_VERDICT_BROKEN:
 
         if (claim->ask.pass) {
             ngx_http_dsem_result(claim, NGX_HTTP_DSEM_COUNT_DEGRADED);

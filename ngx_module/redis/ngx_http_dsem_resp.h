@@ -57,6 +57,15 @@ typedef enum {
 } ngx_http_dsem_reply_e;
 
 
+/*
+ * the first value of a reply with the status "broken": the key that is of
+ * another type, by its number in KEYS; another number is that of a key which
+ * not all scripts have
+ */
+#define NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE  2
+#define NGX_HTTP_DSEM_REPLY_KEY_QUEUE      3
+
+
 /* a reply that fits its call, without session, epoch and number */
 typedef struct {
     ngx_http_dsem_reply_e     status;

@@ -35,6 +35,10 @@
 /* ms until the next one where a key is of another type */
 #define NGX_HTTP_DSEM_AUTO_BROKEN    2000
 
+/* of a semaphore, with what is kept of the rule */
+#define NGX_HTTP_DSEM_AUTO_KEYS      "sqa"
+#define NGX_HTTP_DSEM_AUTO_NKEYS     3
+
 /* ms; the longest time that a sample covers, as in adjust.lua, and a pause */
 #define NGX_HTTP_DSEM_AUTO_WINDOW    60000
 
@@ -136,6 +140,8 @@ static void ngx_http_dsem_auto_usual(ngx_http_dsem_auto_t *record,
 static ngx_http_dsem_resp_t *ngx_http_dsem_auto_begin(
     ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_reply_t *reply);
@@ -504,7 +510,7 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
 {
     u_char                   *buf;
     int64_t                   values[NGX_HTTP_DSEM_AUTO_NSENT];
-    ngx_str_t                 keys[3], *name;
+    ngx_str_t                 keys[NGX_HTTP_DSEM_AUTO_NKEYS], *name;
     ngx_http_dsem_keys_t     *names;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_literal_t  *literal;
@@ -517,12 +523,14 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
     name = &literal->node.str;
     names = ngx_http_dsem_redis_keys(record->session->redis);
 
-    buf = ngx_alloc(3 * ngx_http_dsem_key_len(names, name), ngx_cycle->log);
+    buf = ngx_alloc(NGX_HTTP_DSEM_AUTO_NKEYS
+                    * ngx_http_dsem_key_len(names, name), ngx_cycle->log);
     if (buf == NULL) {
         return NULL;
     }
 
-    (void) ngx_http_dsem_key_parts(names, "sqa", name, keys, buf);
+    (void) ngx_http_dsem_key_parts(names, NGX_HTTP_DSEM_AUTO_KEYS, name, keys,
+                                   buf);
 
     values[NGX_HTTP_DSEM_AUTO_SENT_GENERATION] = record->session->generation;
     values[NGX_HTTP_DSEM_AUTO_SENT_MIN] = literal->min;
@@ -531,7 +539,8 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
             ngx_http_dsem_limits_lost(literal, record->session->generation);
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
-                      NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, values,
+                      NGX_HTTP_DSEM_SCRIPT_ADJUST, keys,
+                      NGX_HTTP_DSEM_AUTO_NKEYS, values,
                       NGX_HTTP_DSEM_AUTO_NSENT, 2);
     ngx_free(buf);
 
@@ -561,12 +570,53 @@ ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     if (!record->broken && reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         record->broken = 1;
-
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: the limit of semaphore \"%V\" stays as it is (a "
-                      "key of it in redis is of another type), delete the key",
-                      &record->literal->node.str);
+        ngx_http_dsem_auto_broken(record, reply);
     }
+}
+
+
+/* to delete another key than the one that is broken may exceed the limit */
+
+static void
+ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record,
+    ngx_http_dsem_reply_t *reply)
+{
+    u_char                *buf;
+    ngx_str_t              keys[NGX_HTTP_DSEM_AUTO_NKEYS], *key, *name;
+    ngx_http_dsem_keys_t  *names;
+
+    name = &record->literal->node.str;
+    names = ngx_http_dsem_redis_keys(record->session->redis);
+
+    buf = ngx_alloc(NGX_HTTP_DSEM_AUTO_NKEYS
+                    * ngx_http_dsem_key_len(names, name), ngx_cycle->log);
+    if (buf == NULL) {
+        return;
+    }
+
+    (void) ngx_http_dsem_key_parts(names, NGX_HTTP_DSEM_AUTO_KEYS, name, keys,
+                                   buf);
+
+    switch (reply->nvalues ? reply->values[0] : 0) {
+
+    case NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE:
+        key = &keys[0];
+        break;
+
+    case NGX_HTTP_DSEM_REPLY_KEY_QUEUE:
+        key = &keys[1];
+        break;
+
+    default: /* what is kept of the rule */
+        key = &keys[2];
+        break;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "dsem: the limit of semaphore \"%V\" stays as it is (key "
+                  "\"%V\" in redis is of another type), delete the key",
+                  name, key);
+    ngx_free(buf);
 }
 
 

@@ -54,6 +54,8 @@ static ngx_int_t ngx_http_dsem_declare_servers(
     ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
+static void ngx_http_dsem_declare_unusable(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_declare_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account,
@@ -281,7 +283,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_ticket_t  *ticket;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_declare_refused(declare->account, reply->status, NULL);
+        ngx_http_dsem_declare_refused(declare->account, reply, NULL);
         return NGX_OK;
     }
 
@@ -360,37 +362,17 @@ ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account, ngx_int_t over)
 
 void
 ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync)
+    ngx_http_dsem_reply_t *reply, ngx_http_dsem_sync_t *sync)
 {
-    ngx_int_t                counted;
-    ngx_uint_t               i;
-    ngx_http_dsem_ticket_t  *ticket;
+    ngx_int_t                 counted;
+    ngx_uint_t                i;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_verdict_e   verdict;
 
-    static ngx_msec_t  logged;
-    static ngx_uint_t  ever;
+    ngx_http_dsem_declare_unusable(account, reply);
 
-    if (!ever || ngx_current_msec - logged >= NGX_HTTP_DSEM_DECLARE_LOG_TIME)
-    {
-        ever = 1;
-        logged = ngx_current_msec;
-
-        if (status == NGX_HTTP_DSEM_REPLY_MIXED) {
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "dsem: semaphore \"%V\" unusable (%s elsewhere), "
-                          "give the pool another name",
-                          &account->node.str,
-                          account->servers
-                          ? "a pool here, and a plain semaphore"
-                          : "a plain semaphore here, and a pool");
-
-        } else {
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "dsem: semaphore \"%V\" unusable (key \"%V\" or "
-                          "\"%V\" in redis is of another type), delete the key",
-                          &account->node.str, &account->key,
-                          &account->queue_key);
-        }
-    }
+    verdict = (reply->status == NGX_HTTP_DSEM_REPLY_MIXED)
+              ? NGX_HTTP_DSEM_VERDICT_MIXED : NGX_HTTP_DSEM_VERDICT_BROKEN;
 
     counted = sync ? sync->released + ngx_http_dsem_ledger_sum(account) : 0;
     account->broken |= (account->held != 0 || counted != 0);
@@ -402,13 +384,62 @@ ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
                                    sync->tickets[sync->ncancels + i].number);
 
         if (ticket) {
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
+            ngx_http_dsem_ticket_end(ticket, verdict);
         }
     }
 
-    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE,
-                              sync && account->inflight);
+    ngx_http_dsem_tickets_end(account, verdict, sync && account->inflight);
 
     /* a posted account is not freed: it is flushed once more */
     ngx_http_dsem_account_post(account);
+}
+
+
+/* to delete another key than the one that is broken may exceed the limit */
+
+static void
+ngx_http_dsem_declare_unusable(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_reply_t *reply)
+{
+    ngx_str_t  *key;
+
+    static ngx_msec_t  logged;
+    static ngx_uint_t  ever;
+
+    if (ever && ngx_current_msec - logged < NGX_HTTP_DSEM_DECLARE_LOG_TIME) {
+        return;
+    }
+
+    ever = 1;
+    logged = ngx_current_msec;
+
+    if (reply->status == NGX_HTTP_DSEM_REPLY_MIXED) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: semaphore \"%V\" unusable (%s elsewhere), "
+                      "give the pool another name",
+                      &account->node.str,
+                      account->servers ? "a pool here, and a plain semaphore"
+                                       : "a plain semaphore here, and a pool");
+        return;
+    }
+
+    switch (reply->nvalues ? reply->values[0] : 0) {
+
+    case NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE:
+        key = &account->key;
+        break;
+
+    case NGX_HTTP_DSEM_REPLY_KEY_QUEUE:
+        key = &account->queue_key;
+        break;
+
+    default: /* that of the tags */
+        key = account->fair ? &account->fair->key : &account->queue_key;
+        break;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "dsem: semaphore \"%V\" unusable (key \"%V\" in redis is of "
+                  "another type), delete the key",
+                  &account->node.str, key);
 }

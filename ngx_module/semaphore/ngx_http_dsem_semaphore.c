@@ -106,7 +106,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     }
 
     if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
-        answer->verdict = NGX_HTTP_DSEM_VERDICT_UNUSABLE;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_MIXED;
         return NULL;
     }
 

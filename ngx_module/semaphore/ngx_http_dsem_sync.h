@@ -62,7 +62,7 @@ void ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply);
 void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t server);
 void ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_reply_e status, ngx_http_dsem_sync_t *sync);
+    ngx_http_dsem_reply_t *reply, ngx_http_dsem_sync_t *sync);
 
 ngx_int_t ngx_http_dsem_declare(ngx_http_dsem_account_t *account,
     ngx_uint_t *calls);

@@ -121,7 +121,7 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = NGX_OK;
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_declare_refused(account, reply->status, sync);
+        ngx_http_dsem_declare_refused(account, reply, sync);
 
     } else {
         rc = ngx_http_dsem_sync_reply_read(sync, reply);

@@ -19,9 +19,9 @@ typedef enum {
     NGX_HTTP_DSEM_VERDICT_REJECTED,     /* neither a permit nor a place */
     NGX_HTTP_DSEM_VERDICT_WORKER_FULL,  /* no place in this worker */
     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE,  /* Redis cannot be asked */
-    NGX_HTTP_DSEM_VERDICT_UNUSABLE      /* it is a pool, and should be none, or
-                                           the other way round; or a key is of
-                                           another type */
+    NGX_HTTP_DSEM_VERDICT_MIXED,        /* it is a pool, and should be none, or
+                                           the other way round */
+    NGX_HTTP_DSEM_VERDICT_BROKEN        /* a key of it is of another type */
 } ngx_http_dsem_verdict_e;
 
 

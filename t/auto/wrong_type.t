@@ -27,7 +27,10 @@ EOF_CONF
 # Samples have found a key of another type.
 sub samples { return $redis->calls->{hget} // 0 }
 
-sub told { $node->grep_log(qr/\[error\].*limit of semaphore "api" stays/) }
+sub told {
+    return $node->grep_log(
+        qr/\[error\].*semaphore "api" stays as it is \(key "\Q$key\E" in redis/);
+}
 
 my $load = $t->load_start(clients => 30, seconds => 600,
     urls => [ $node->url('/kept?t=20') ]);

@@ -61,7 +61,7 @@ is_deeply [ reply('order', 3, 7, 'api', '-', '=') ], [ 'ok', 15 ],
 
 $scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
-is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
+is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 5 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 5 ], 'bye: ok';
 is_deeply [ reply('hello', 4, 9, @hello) ], [ 'gone', 4 ], 'hello: gone';

@@ -197,7 +197,7 @@ is $state->held('api'), 2, 'WRONGTYPE: other permits held';
 my $third = $node->begin('/reject?hang=1');
 eventually { $state->waiting('api') == 1 } 'WRONGTYPE: other queue used';
 is scalar($node->grep_log(
-    qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
+    qr/\[error\].*dsem: .*"other" unusable \(key "\Q$key\E" in redis is of/)), 1,
     'WRONGTYPE: cause logged once';
 is scalar($node->grep_log(qr/unavailable \(/)), 0,
     'WRONGTYPE: redis stays available';

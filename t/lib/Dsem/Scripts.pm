@@ -172,7 +172,7 @@ sub channel {
 }
 
 # Calls a script and decodes the common part of its reply. $name: of the
-# semaphore, or a list of them.
+# semaphore, or a list of them. wrong: which of KEYS has the wrong type.
 sub call {
     my ($self, $script, $name, @argv) = @_;
     my $scripts = $self->{scripts};
@@ -188,7 +188,9 @@ sub call {
     die "$script: reply begins '$session $epoch $echo'\n"
         unless $session eq $self->{name} && $epoch == $self->{epoch}
         && $echo == $number;
-    return { status => $Dsem::Scripts::STATUS[$status] }, @rest;
+    my $word = $Dsem::Scripts::STATUS[$status];
+    return { status => $word, $word eq 'broken' ? (wrong => $rest[0]) : () },
+        @rest;
 }
 
 # Subscribes to the session's own channel, on a connection of its own.
