@@ -11,7 +11,7 @@ use Dsem::Test;
 # s; of a round trip, at least
 my $TRIP = 0.3;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
@@ -22,6 +22,7 @@ $proxy->swallow(match => 'SUBSCRIBE', dir => 'c2s');
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
+dsem_lease 60s;
 location / {
     dsem api limit=1 queue=10 timeout=60s priority=$arg_p;
     proxy_pass http://%%UPSTREAM%%;
