@@ -497,21 +497,17 @@ static ngx_int_t
 ngx_http_dsem_api_survey(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route, ngx_str_t *name)
 {
-    ngx_http_cleanup_t        *cln;
     ngx_http_dsem_api_wait_t  *w;
 
     w = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_api_wait_t));
-    if (w == NULL) {
+
+    if (w == NULL
+        || ngx_http_dsem_answer_cleanup(r, ngx_http_dsem_survey_cancel,
+                                        &w->wait)
+           != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    cln->handler = ngx_http_dsem_survey_cancel;
-    cln->data = &w->wait;
 
     w->request = r;
     w->get = route->get;

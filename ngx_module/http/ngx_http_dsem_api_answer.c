@@ -6,7 +6,8 @@
  * the client has sent and that is not read is discarded, so that the
  * connection can be kept alive.
  *
- * Called by: all of the API; headers: hold and refusal, too.
+ * Called by: all of the API; headers: hold and refusal, too; cleanups: hold,
+ * and handler for a request that runs its post_action.
  */
 
 
@@ -19,6 +20,17 @@
 
 /* of a sentence */
 #define NGX_HTTP_DSEM_API_SENTENCE  512
+
+
+/* ends what a content handler waits for */
+typedef struct {
+    ngx_http_request_t   *request;
+    ngx_pool_cleanup_pt   handler;
+    void                 *data;
+} ngx_http_dsem_answer_cleanup_t;
+
+
+static void ngx_http_dsem_answer_cleanup_handler(void *data);
 
 
 /*
@@ -137,6 +149,70 @@ ngx_http_dsem_answer_later(ngx_http_request_t *r)
     r->main->count++;
 
     return NGX_DONE;
+}
+
+
+/*
+ * A content handler is to be called by other events than those of its request:
+ * "handler" ends that.  It is called with "data" when the request ends, and
+ * before when it runs a post_action: twice, then.
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_answer_cleanup(ngx_http_request_t *r,
+    ngx_pool_cleanup_pt handler, void *data)
+{
+    ngx_http_cleanup_t              *cln;
+    ngx_http_dsem_answer_cleanup_t  *cleanup;
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_dsem_answer_cleanup_t));
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cleanup = cln->data;
+
+    cleanup->request = r;
+    cleanup->handler = handler;
+    cleanup->data = data;
+
+    cln->handler = ngx_http_dsem_answer_cleanup_handler;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_answer_cleanup_handler(void *data)
+{
+    ngx_http_dsem_answer_cleanup_t *cleanup = data;
+
+    cleanup->handler(cleanup->data);
+}
+
+
+/* the request runs its post_action, which has a content handler of its own */
+
+void
+ngx_http_dsem_answer_abandon(ngx_http_request_t *r)
+{
+    ngx_http_cleanup_t              *cln;
+    ngx_http_dsem_answer_cleanup_t  *cleanup;
+
+    for (cln = r->main->cleanup; cln; cln = cln->next) {
+
+        if (cln->handler != ngx_http_dsem_answer_cleanup_handler) {
+            continue;
+        }
+
+        cleanup = cln->data;
+
+        if (cleanup->request == r) {
+            cleanup->handler(cleanup->data);
+        }
+    }
 }
 
 

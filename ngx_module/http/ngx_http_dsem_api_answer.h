@@ -32,6 +32,9 @@ ngx_int_t ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *fmt, ...);
 
 ngx_int_t ngx_http_dsem_answer_later(ngx_http_request_t *r);
+ngx_int_t ngx_http_dsem_answer_cleanup(ngx_http_request_t *r,
+    ngx_pool_cleanup_pt handler, void *data);
+void ngx_http_dsem_answer_abandon(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value);
 ngx_str_t *ngx_http_dsem_answer_sent(ngx_list_t *headers, const char *key,

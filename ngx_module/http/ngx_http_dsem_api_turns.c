@@ -79,7 +79,6 @@ ngx_int_t
 ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
 {
     ngx_int_t                   rc;
-    ngx_http_cleanup_t         *cln;
     ngx_http_dsem_main_conf_t  *dmcf;
 
     dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
@@ -106,13 +105,11 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
         return ngx_http_dsem_api_turns_end(list, rc);
     }
 
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
+    if (ngx_http_dsem_answer_cleanup(r, ngx_http_dsem_api_turns_cleanup, list)
+        != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-
-    cln->handler = ngx_http_dsem_api_turns_cleanup;
-    cln->data = list;
 
     ngx_http_dsem_api_turns_wait(list);
 

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_cached.h"
 #include "ngx_http_dsem_hold.h"
@@ -56,6 +57,10 @@ ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
 
     if (!r->internal || r != r->main) {
         return NGX_DECLINED;
+    }
+
+    if (r->post_action) {
+        ngx_http_dsem_answer_abandon(r);
     }
 
     ctx = ngx_http_dsem_ctx_find(r);

@@ -300,7 +300,6 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
 {
     ngx_int_t              rc;
     ngx_event_t           *rev;
-    ngx_http_cleanup_t    *cln;
     ngx_http_dsem_hold_t  *h;
 
     if (ngx_http_dsem_shutdown_near()) {
@@ -310,9 +309,11 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
     }
 
     h = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_hold_t));
-    cln = ngx_http_cleanup_add(r, 0);
 
-    if (h == NULL || cln == NULL) {
+    if (h == NULL
+        || ngx_http_dsem_answer_cleanup(r, ngx_http_dsem_hold_cleanup, h)
+           != NGX_OK)
+    {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
@@ -331,9 +332,6 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
         ngx_http_finalize_request(r, rc);
         return;
     }
-
-    cln->handler = ngx_http_dsem_hold_cleanup;
-    cln->data = h;
 
     ngx_http_dsem_hold_add(h);
 
