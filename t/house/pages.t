@@ -172,7 +172,7 @@ like(page('debian/libnginx-mod-http-dsem.install'),
 # configurations
 
 for my $text ($all =~ /^```nginx\n(.*?)^```$/msg) {
-    is(faults(Fleet::Conf::relocate($text, here())), '',
+    is(faults(Fleet::Conf::relocate(whole($text), here())), '',
         'configuration that is shown');
 }
 
@@ -180,7 +180,7 @@ is(faults(Fleet::Conf::relocate(page('conf.example'),
     here(qw(user pid error_log)),
     access_log => '%%DIR%%/fleet.log fleet')), '', 'conf.example');
 
-is(faults("http {\n"
+is(faults("events { }\nhttp {\n"
     . join("\n", map { $section{$_}{default} }
         grep { $section{$_}{default} =~ /^dsem/ } sort keys %section)
     . "\n}\n"), '', 'every default can be written');
@@ -361,9 +361,14 @@ sub here {
         map { $_ => undef } @gone);
 }
 
+# A configuration that loads the module lacks nothing.
+sub whole {
+    my ($text) = @_;
+    return $text =~ /^(?:events|load_module)\b/m ? $text : "events { }\n$text";
+}
+
 sub faults {
     my ($text) = @_;
-    $text = "events { }\n$text" if $text !~ /^events/m;
     my ($status, $said) = $t->test_conf("%%GLOBALS%%\n"
         . Fleet::Conf::add_to_http($text, '%%HTTP%%'));
     return join "\n", ($status ? "exit status $status" : ()),
