@@ -29,7 +29,8 @@ my $readme = page('README.md');
 my %page = pages();
 my %document = documents();
 my $all = join "\n", map { $page{$_} } sort keys %page;
-my $source = sources();
+my $source = sources('c');
+my $headers = sources('h');
 
 cmp_ok(scalar(() = $readme =~ /\n/g), '<=', 400, 'README: 400 lines');
 for my $path (sort keys %page) {
@@ -106,6 +107,13 @@ for my $name (qw(weight priority queue timeout share)) {
     my ($default) = $source =~ /_PARAM_\U$name\E\], (\d+)\);/;
     my ($number, $second) = param_default($name) =~ /^(\d+)(s?)$/;
     is($second ? 1000 * $number : $number, $default, "$name: default");
+}
+
+# ranges of values, as of variables a value out of range is an error of a request
+
+for my $name (qw(limit weight priority queue timeout share)) {
+    my ($range) = $readme =~ /^\* `$name`, (\S+ to [^\s,:]+)[,:]/m;
+    is($range, range_of($name), "$name: range");
 }
 
 # for how long a name is marked as a dry run
@@ -278,8 +286,9 @@ sub param_default {
 
 # All of the module, whatever its folders are.
 sub sources {
+    my ($ending) = @_;
     my @files;
-    find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.c$/ } },
+    find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.$ending$/ } },
         "$root/ngx_module");
     return join '', map { Fleet::Conf::read_text($_) } sort @files;
 }
@@ -321,6 +330,22 @@ sub default_of {
     my ($table) = $directive{$name}{entry} =~ /&ngx_http_dsem_(\w+) \}/;
     return $source =~ /ngx_http_dsem_$table\[\] = \{[^;]*?"(\w+)"\), $value \}/
         && $1;
+}
+
+# "0 to 7"; of a time in ms.
+sub range_of {
+    my ($name) = @_;
+    my ($unit, $low, $high) = $source
+        =~ /_(number|number_or_auto|time)\("$name", (\S+),[\s\\]+(\S+), 1\)/
+        or return undef;
+    return join ' to ', map { constant($_) . ($unit eq 'time' ? 'ms' : '') }
+        $low, $high;
+}
+
+sub constant {
+    my ($word) = @_;
+    $word = $1 while $headers =~ /^#define $word +(\S+)$/m;
+    return $word eq 'NGX_MAX_INT32_VALUE' ? 2**31 - 1 : $word;
 }
 
 sub merged {
