@@ -411,6 +411,7 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = answer->limit;
     ctx->in_use = answer->in_use;
     ctx->weight = claim->ask.weight;
+    ctx->heavy = answer->local ? answer->heavy : ctx->weight > ctx->limit;
 }
 
 

@@ -83,6 +83,7 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    dry_run:1;  /* nothing was enforced */
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    local:1;    /* the verdict is of this node */
+    unsigned                    heavy:1;    /* its weight exceeds the limit */
     unsigned                    invalid:1;  /* a value is not a number */
     unsigned                    mixed:1;    /* it is a pool elsewhere only, or
                                                here only */

@@ -151,7 +151,7 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
 
     if (seconds == NGX_HTTP_DSEM_RETRY_OFF
         || ctx->status == NGX_HTTP_DSEM_STATUS_ERROR
-        || ctx->weight > ctx->limit)
+        || ctx->heavy)
     {
         return NGX_DECLINED;
     }
@@ -218,7 +218,7 @@ ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_ctx_t *ctx, char *dry)
         return;
     }
 
-    if (ctx->weight > ctx->limit) {
+    if (ctx->heavy) {
         ngx_log_error(level, log, 0,
                       "dsem rejected%s: weight %i exceeds limit %i of "
                       "semaphore \"%V\"",

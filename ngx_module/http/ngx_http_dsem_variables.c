@@ -317,7 +317,7 @@ ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
     if (ctx == NULL
         || ctx->limit <= 0
         || ctx->in_use < 0
-        || ctx->weight > ctx->limit)
+        || ctx->heavy)
     {
         v->not_found = 1;
         return NGX_OK;

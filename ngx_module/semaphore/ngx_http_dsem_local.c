@@ -391,15 +391,19 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
 static void
 ngx_http_dsem_local_reject(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_http_dsem_local_answer(ticket->account, &ticket->answer);
+    ngx_http_dsem_local_answer(ticket->account, ticket->weight,
+                               &ticket->answer);
     ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
 }
 
 
-/* of a rejection while Redis is unavailable: what this worker may have out */
+/*
+ * Of a rejection while Redis is unavailable: the limit that a heavier request
+ * exceeds, for others what this worker may have out.
+ */
 
 void
-ngx_http_dsem_local_answer(ngx_http_dsem_account_t *account,
+ngx_http_dsem_local_answer(ngx_http_dsem_account_t *account, ngx_int_t weight,
     ngx_http_dsem_answer_t *answer)
 {
     ngx_int_t  limit;
@@ -407,7 +411,12 @@ ngx_http_dsem_local_answer(ngx_http_dsem_account_t *account,
     answer->local = 1;
     answer->in_use = account->held;
 
-    limit = ngx_http_dsem_local_shown(account);
+    limit = ngx_http_dsem_account_local_limit(account);
+    answer->heavy = (weight > limit);
+
+    if (!answer->heavy) {
+        limit = ngx_http_dsem_local_shown(account);
+    }
 
     if (limit >= 0) {
         answer->limit = limit;

@@ -18,7 +18,7 @@ ngx_uint_t ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
 ngx_uint_t ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 void ngx_http_dsem_local_answer(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_answer_t *answer);
+    ngx_int_t weight, ngx_http_dsem_answer_t *answer);
 void ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account);

@@ -173,7 +173,7 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
 
     if (unavailable && !ngx_http_dsem_local_place(account, ask)) {
         answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
-        ngx_http_dsem_local_answer(account, answer);
+        ngx_http_dsem_local_answer(account, ask->weight, answer);
         return 0;
     }
 

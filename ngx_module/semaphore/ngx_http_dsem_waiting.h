@@ -72,6 +72,8 @@ typedef struct {
     ngx_int_t                  in_use;     /* -1: unknown */
     ngx_int_t                  limit;
     unsigned                   local:1;    /* on no permit of Redis */
+    unsigned                   heavy:1;    /* local, and the weight exceeds the
+                                              limit, not what is here of it */
 } ngx_http_dsem_answer_t;
 
 
