@@ -63,7 +63,10 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
                                           "server, localhost or an address");
     }
 
-    if (r->headers_in.if_match || r->headers_in.if_unmodified_since) {
+    if (r->headers_in.if_match
+        || r->headers_in.if_none_match
+        || r->headers_in.if_unmodified_since)
+    {
         return ngx_http_dsem_answer_error(r, NGX_HTTP_PRECONDITION_FAILED,
                                           "a change cannot have a condition, "
                                           "there is no ETag or Last-Modified");

@@ -17,7 +17,7 @@ EOF_CONF
 
 wait_for { $node->get('/dsem/health')->status == 200 } 15, 'connected';
 
-for my $condition ([ 'If-Match', '"a"' ],
+for my $condition ([ 'If-Match', '"a"' ], [ 'If-None-Match', '*' ],
     [ 'If-Unmodified-Since', 'Thu, 01 Jan 1970 00:00:00 GMT' ])
 {
     my $patch = $node->get('/dsem/semaphores/a', -method => 'PATCH',
