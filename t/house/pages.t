@@ -16,6 +16,7 @@ use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
 
 use File::Find;
 
+use Dsem::LogLines qw(formats reasons);
 use Dsem::Pages;
 use Dsem::Test;
 use Fleet::Conf;
@@ -137,24 +138,43 @@ is_deeply([sort @variables],
 # log
 
 my $SENTENCE = qr/(?:`|^    )(dsem(?: \w+)?: [^`\n]+)(?:`|\n)/m;
-my @sentences = $all =~ /$SENTENCE/g;
-my @troubles = $page{'docs/troubleshooting.md'} =~ /$SENTENCE/g;
+my ($table) = $page{'docs/troubleshooting.md'} =~ /^(\| log \|.*?)^$/ms;
+my %level = $table =~ /^\| `([^`]+)` \| ([^|]+?) \|/mg;
+my @troubles = $table =~ /^\| `([^`]+)` \|/mg;
+my %sentence = map { $_ => 1 } @troubles, $all =~ /$SENTENCE/g;
 my @explained = (@troubles, $readme =~ /$SENTENCE/g);
+my @formats = formats($source);
+# those of other files are of "nginx -t", or of no variable
+my @reasons = reasons(sources('c',
+    qr{/(?:redis|session|fleet|semaphore)/(?!ngx_http_dsem_tls\.c)}));
 cmp_ok(scalar @explained, '>=', 40, 'sentences found');
+cmp_ok(scalar @reasons, '>=', 40, 'reasons found');
 is_deeply(\@troubles, [sort { plain($a) cmp plain($b) } @troubles],
     'docs/troubleshooting.md: sorted');
+for my $line (sort keys %sentence) {
+    my $name = substr $line, 0, 60;
+    my ($format) = grep { written_so($line, $_) } @formats;
+    ok($format, "logged: $name");
+    next if !$format || !$level{$line};
+    is($level{$line}, { err => 'error', variable => 'by `dsem_log_level`' }
+        ->{ $format->{level} } // $format->{level}, "level: $name");
+}
+# one with another literal may be explained by the literal
+my %row = map { $_->{text} => 1 } grep { explained($_) } @formats;
+for my $format (grep { $_->{level} =~ /notice|warn|err|alert|crit|variable/ }
+    @formats)
+{
+    my @words = @{ $format->{words} };
+    ok(explained($format) || $row{ $format->{text} }
+        && @words == grep({ $_ ne '' && index($all, $_) > 0 } @words),
+        join ' ', 'explained:', substr($format->{text}, 0, 60), @words);
+}
+
+# causes
+
 my @causes = section('Causes') =~ /^\| `([^`]+)`/mg;
 is_deeply(\@causes, [sort { plain($a) cmp plain($b) } @causes],
     'causes: sorted');
-for my $sentence (@sentences) {
-    ok((grep { $sentence =~ $_->{re} } formats()),
-        'logged: ' . substr $sentence, 0, 60);
-}
-# a level that is not in capitals is that of "dsem_log_level"
-for my $format (grep { $_->{level} =~ /NOTICE|WARN|ERR|[a-z]/ } formats()) {
-    ok((grep { $_ =~ $format->{re} } @explained),
-        'explained: ' . substr $format->{text}, 0, 60);
-}
 
 # links
 
@@ -286,9 +306,10 @@ sub param_default {
 
 # All of the module, whatever its folders are.
 sub sources {
-    my ($ending) = @_;
+    my ($ending, $folder) = @_;
     my @files;
-    find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.$ending$/ } },
+    find({ no_chdir => 1, wanted => sub {
+        push @files, $_ if /\.$ending$/ && (!$folder || /$folder/) } },
         "$root/ngx_module");
     return join '', map { Fleet::Conf::read_text($_) } sort @files;
 }
@@ -360,20 +381,25 @@ sub written {
     return $ms % 1000 ? "${ms}ms" : $ms / 1000 . 's';
 }
 
-# What can be logged at run time: { level, text, re }.
-sub formats {
-    my @formats;
-    for my $call ($source =~ /ngx_log_error\((.*?)\);/sg) {
-        my ($level) = $call =~ /^\s*(?:NGX_LOG_)?([\w>-]+)/;
-        my ($literals) = $call =~ /((?:"(?:[^"\\]|\\.)*"\s*)+)/ or next;
-        my $format = join '', $literals =~ /"((?:[^"\\]|\\.)*)"/g;
-        $format =~ s/\\"/"/g;
-        next if $format !~ /^dsem\b/;
-        my $re = join '.*?', map { quotemeta }
-            split /%(?:ui|uL|\*?[A-Za-z])/, $format, -1;
-        push @formats, { level => $level, text => $format, re => qr/^$re$/ };
-    }
-    return @formats;
+# Whether a sentence has this form.
+sub explained {
+    my ($format) = @_;
+    return scalar grep { written_so($_, $format) } @explained;
+}
+
+# Whether the line has the form, and text for "%s" is one that the module has.
+sub written_so {
+    my ($line, $format) = @_;
+    my @groups = $line =~ $format->{re} or return 0;
+    return !grep { / / && !reason($_) } @groups[@{ $format->{open} }];
+}
+
+# Whether a text is one of the module; those of the system, of hiredis and of
+# Redis begin with a capital.
+sub reason {
+    my ($text) = @_;
+    return $text =~ /^[A-Z]/ || grep { $text =~ $_->{re}
+        || index($_->{text}, $text) == 0 } @reasons;
 }
 
 ###############################################################################
