@@ -175,6 +175,17 @@ for my $format (grep { $_->{level} =~ /notice|warn|err|alert|crit|variable/ }
 my @causes = section('Causes') =~ /^\| `([^`]+)`/mg;
 is_deeply(\@causes, [sort { plain($a) cmp plain($b) } @causes],
     'causes: sorted');
+for my $cause (map { /`([^`]+)`/g } section('Causes') =~ /^\| ([^|]+) \|/mg) {
+    ok(reason($cause =~ s/…/x/gr) || reason($cause =~ s/\W*…$//r),
+        "cause: $cause");
+}
+my @quoted = $all =~ /`([^`\n]+)`/g;
+my @begun = map { /(.{8,}?)\W*…$/ ? $1 : () } @causes;
+for my $reason (@reasons) {
+    ok(grep({ $_ =~ $reason->{re} || $_ =~ $reason->{short} } @quoted)
+        || grep({ index($reason->{text}, $_) == 0 } @begun),
+        "explained: $reason->{text}");
+}
 
 # links
 

@@ -8,7 +8,8 @@ package Dsem::LogLines;
 #                      with a group for each other conversion; open: groups of
 #                      texts that are not in quotes
 #   reasons($source)   texts that a variable may have, such as the cause of an
-#                      outage: text, re
+#                      outage: text, re; short: up to the first comma, behind which
+#                      is advice
 #
 # Lines of "nginx -t", which go to the log of the configuration, are no part of it.
 #
@@ -116,8 +117,9 @@ sub reasons {
         # with a comma
         next if $text !~ /[a-z]{2} |[a-z]: | [a-z]{2}/ || $text =~ /^,/
             || $text =~ /(?<!:) $/ || $seen{$text}++;
-        my $re = join '.+', map { quotemeta } split $CONVERSION, $text, -1;
-        push @reasons, { text => $text, re => qr/$re/ };
+        my ($re, $short) = map { join '.+', map { quotemeta }
+            split $CONVERSION, $_, -1 } $text, (split /, /, $text)[0];
+        push @reasons, { text => $text, re => qr/$re/, short => qr/^$short/ };
     }
     return @reasons;
 }
