@@ -27,15 +27,15 @@ worker_processes 2;
 dsem_redis_connect_timeout 1s;
 # while idle permits are recalled the queue may be longer
 dsem_reuse off;
-dsem a limit=4 queue=1;
+dsem a limit=4 queue=1 timeout=60s;
 server {
     listen 127.0.0.1:%%PORT%%;
     location / {
-        dsem a limit=4 queue=1;
+        dsem a limit=4 queue=1 timeout=60s;
         proxy_pass http://%%UPSTREAM%%;
     }
     location /dry/ {
-        dsem a limit=4 queue=1;
+        dsem a limit=4 queue=1 timeout=60s;
         dsem_dry_run on;
         proxy_pass http://%%UPSTREAM%%;
     }
