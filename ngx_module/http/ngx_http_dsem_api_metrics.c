@@ -205,7 +205,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       ngx_http_dsem_fleet(waiting) },
 
     { "dsem_disagreeing_nodes", "gauge",
-      "Configured limits that differ from the one in force.",
+      "Configurations of live nodes that ask for another limit than the "
+      "lowest, 8 at most.",
       ngx_http_dsem_metric_fleet,
       ngx_http_dsem_fleet(disagreements.nelts) },
 
