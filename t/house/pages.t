@@ -170,6 +170,13 @@ for my $format (grep { $_->{level} =~ /notice|warn|err|alert|crit|variable/ }
         join ' ', 'explained:', substr($format->{text}, 0, 60), @words);
 }
 
+# words of a line that docs/alerts.md tells to look for; these are of nginx
+my %nginx = map { $_ => 1 } 'exited on signal', 'no live upstreams';
+for my $words ($page{'docs/alerts.md'} =~ /`([a-z]+(?: [a-z]+)+)`/g) {
+    ok($nginx{$words} || grep({ "$_->{re}" =~ /\Q\Q$words\E\E/ } @formats),
+        "alerts: $words");
+}
+
 # causes
 
 my @causes = section('Causes') =~ /^\| `([^`]+)`/mg;
