@@ -5,6 +5,7 @@
 # costs nothing.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $DROP = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\n[0-9a-f]{16} drop ';
@@ -13,6 +14,7 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
@@ -22,7 +24,7 @@ location / {
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
-my $one = $t->node('n1', $conf, REDIS => $proxy->address);
+my $one = $clock->node('n1', $conf, REDIS => $proxy->address);
 my $two = $t->node('n2', $conf);
 
 sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
@@ -44,10 +46,15 @@ eventually { $proxy->swallowed } 'message really lost';
 
 # its client leaves before the check: nothing is counted twice
 
+$clock->stop;
 my $third = $two->begin('/?k=third&t=2');
+wait_for { $proxy->swallowed == 2 } 15, 'another one dropped';
 $heavy[2]->abort;
-eventually { $t->state->waiting('api') == 4 } 'one place for one request';
-wait_for { !$third->done } 15, 'third waits';
+is said($one, $heavy[2]), '499 ABORTED', 'its client has left';
+$clock->go;
+$redis->all_beat(2);
+is $t->state->waiting('api'), 4, 'one place for one request';
+ok !$third->done, 'third waits';
 
 $up->release_all;
 is $_->wait->status, 200, 'all others served'
