@@ -29,6 +29,9 @@ server {
         dsem $arg_name limit=2;
         proxy_pass http://%%UPSTREAM%%;
     }
+    location /turn {
+        return 204;
+    }
 }
 EOF_CONF
 my $cut = $clock->node('cut', $conf, REDIS => $proxy->address);
@@ -62,9 +65,17 @@ sub lost_again {
     $proxy->hold($held);
     $proxy->refuse(0);
     eventually { $executed->($name) } "$name: executed";
-    my $logged = $name eq 'declared';
-    eventually { $cut->grep_log(qr/overage of .*"$name"/) == $logged }
-        "$name: logged " . ($logged ? 'before' : 'not yet');
+    if ($name eq 'declared') {
+        eventually { $cut->grep_log(qr/overage of .*"$name"/) }
+            "$name: logged before";
+    } else {
+        # what the proxy has passed the worker has read
+        $redis->written;
+        $proxy->bytes for 1, 2;
+        $cut->get('/turn');
+        is scalar($cut->grep_log(qr/overage of .*"$name"/)), 0,
+            "$name: not logged yet";
+    }
     my ($epoch) = epoch();
     $proxy->cut;
     $proxy->thaw;

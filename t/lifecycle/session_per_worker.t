@@ -17,6 +17,7 @@ worker_processes 3;
 events { }
 http {
     %%HTTP%%
+    add_header X-Worker $pid;
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_lease 2s;
@@ -62,8 +63,14 @@ $node->quit;
 eventually { sessions('workers') == 0 } 'quit: no session';
 eventually { connections() == 0 } 'quit: connections gone';
 
-my $without = $t->node('without', $conf =~ s/ dsem api.*?;//r);
-is $without->get('/free?t=1')->status, 200, 'unlimited request served';
+my $without = $t->node('without',
+    $conf =~ s/ dsem api.*?;//r =~ s/listen .*\K;/ reuseport;/r);
+my %worker;
+wait_for {
+    my $free = $without->get('/free?t=1');
+    $worker{ $free->header('X-Worker') } = 1 if $free->status == 200;
+    keys %worker == 3;
+} 15, 'a request in each worker';
 is connections(), 0, 'nothing limited: no connection';
 
 my $single_conf = $conf =~ s/worker_processes 3/master_process off/r;
