@@ -41,16 +41,22 @@ sub tunnel {
     return $raw;
 }
 
+# one that has come to this server
+sub accepted {
+    my ($server) = @_;
+    wait_for { IO::Select->new($server)->can_read(0) } 15, 'a tunnel';
+    return scalar $server->accept;
+}
+
 my @tunnels = map { tunnel() } 1, 2;
-my @ends = map { scalar $_->accept } @servers;
+my @ends = map { accepted($_) } @servers;
 is scalar(@ends), 2, 'each server has a tunnel';
 push @tunnels, tunnel();
 eventually { $t->state->counts('servers') eq '2 1' } 'the third waits';
 is_deeply [ IO::Select->new(@servers)->can_read(0) ], [], 'at no server';
 
 close $ends[0];
-my $third = $servers[0]->accept;
-ok $third, 'it has the server that is free';
+ok accepted($servers[0]), 'it has the server that is free';
 eventually { $t->state->counts('servers') eq '2 0' } 'and its permit';
 
 $_->close for @tunnels;
