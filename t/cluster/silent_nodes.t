@@ -21,6 +21,8 @@ my $node = $t->node('a', <<'EOF_CONF',
 worker_processes 1;
 dsem_redis %%NODES%% mode=cluster;
 dsem_redis_connect_timeout 300ms;
+dsem_on_error reject;
+add_header X-Status $dsem_status always;
 location / {
     dsem api limit=1;
     proxy_pass http://%%UPSTREAM%%;
@@ -32,6 +34,6 @@ eventually { $node->grep_log(qr/(?:connected to redis|available again)/) }
     'master found';
 # found in each shard by itself
 eventually { $t->state->session_count == 1 } 'registered';
-is $node->get('/')->status, 200, 'request served';
+is $node->get('/')->header('X-Status'), 'PASSED', 'request served';
 
 $t->done;

@@ -21,7 +21,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%
            password=%%PASSWORD%% sentinel_password=%%SENTINEL_PASSWORD%%;
-dsem_redis_connect_timeout 1s;
+dsem_redis_connect_timeout %%TIMEOUT%%;
+dsem_on_error reject;
+add_header X-Status $dsem_status always;
 location / {
     dsem api limit=2 queue=10 timeout=5s;
     proxy_pass http://%%UPSTREAM%%;
@@ -29,7 +31,7 @@ location / {
 EOF_CONF
 
 my %right = (PASSWORD => 'redis-secret',
-    SENTINEL_PASSWORD => 'sentinel-secret');
+    SENTINEL_PASSWORD => 'sentinel-secret', TIMEOUT => '10s');
 
 sub address { return quotemeta $_[0]->address }
 
@@ -69,7 +71,8 @@ $_->quit for $node, $other;
 my ($first, @others) = $set->sentinels;
 $first->stop;
 my $second = node('second');
-is $second->get('/?t=1')->status, 200, 'request served by another sentinel';
+is $second->get('/?t=1')->header('X-Status'), 'PASSED',
+    'request served by another sentinel';
 is scalar($second->grep_log(qr/\[(?:warn|error)\]/)), 0,
     'lost sentinel: no error';
 $second->quit;
@@ -78,8 +81,9 @@ $second->quit;
 
 $first->start;
 $first->freeze;
-my $third = node('third');
-is $third->get('/?t=1')->status, 200, 'request served beside silent sentinel';
+my $third = node('third', TIMEOUT => '2s');
+is $third->get('/?t=1')->header('X-Status'), 'PASSED',
+    'request served beside silent sentinel';
 is scalar($third->grep_log(qr/\[(?:warn|error)\]/)), 0,
     'silent sentinel: no error';
 $third->quit;
