@@ -34,10 +34,14 @@ EOF_CONF
 
 is $node->get('/')->status, 200, 'a semaphore';
 $browser->open($node->url('/inherited/'));
-is $browser->text('#redis'), 'reading', 'the script does not run';
-ok scalar(grep { /Content Security Policy/ } $browser->problems),
+eventually { grep { /Content Security Policy/ } $browser->problems }
     'the browser says why';
+# a constant of the script
+is $browser->evaluate('typeof settings'), 'undefined',
+    'the script does not run';
+is $browser->text('#redis'), 'reading', 'nothing is shown';
 $browser->open($node->url('/dsem/'));
+is $browser->evaluate('typeof settings'), 'object', 'the script runs';
 eventually { $browser->count('tr.row button') == 1 } 'a row';
 is_deeply [$browser->problems], [], 'nothing against the policy';
 
