@@ -5,19 +5,24 @@
 # know the newer.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 use Dsem::Workers;
 
-my $t = Dsem::Test->new(lease => 4);
+my $LEASE = 60;
+
+my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 my $state = $t->state;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 2;
 dsem_redis_connect_timeout 200ms;
-dsem_lease 4s;
+dsem_redis_timeout 60s;
+dsem_lease 60s;
 dsem_reuse off;
 server {
     listen 127.0.0.1:%%PORT%% reuseport;
@@ -74,6 +79,9 @@ is $state->rule('found')->{found}, 8, 'another limit found';
 $redis->stop;
 $node->thaw($two);
 $to->answered($two, $_) for 0, 1;
+wait_for { 2 == $node->grep_log(qr/unavailable \(/) } 15,
+    'redis unavailable';
+$clock->step($LEASE + 5);
 for my $pid ($one, $two) {
     wait_for { $to->got($pid, '/other') =~ / 200 / } 15, 'the lease is over';
     is $to->admitted($pid, '/cut?', $up), 0, 'the order in force';

@@ -178,6 +178,8 @@ for my $round (@rounds) {
     }
     queues(enter($_)) for @used;
     fails(enter($_)) for @used;
+    # the end of one is when it is seen
+    wait_for { @used == grep { $_->{asked}->done } @used } 30, 'all answers';
     failed(enter($_)) for @used;
     enter($_)->{cure}->() for @used;
     continues(enter($_)) for @used;

@@ -4,19 +4,24 @@
 # end, when its sibling has read a newer one: in an outage both know the newer.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 use Dsem::Workers;
 
-my $t = Dsem::Test->new(lease => 4);
+my $LEASE = 60;
+
+my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 my $state = $t->state;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 2;
 dsem_redis_connect_timeout 200ms;
-dsem_lease 4s;
+dsem_redis_timeout 60s;
+dsem_lease 60s;
 dsem_reuse off;
 server {
     listen 127.0.0.1:%%PORT%% reuseport;
@@ -57,7 +62,9 @@ $to->answered($two, $_) for 0, 1;
 $redis->all_beat(2) for 1, 2;
 
 $redis->stop;
-wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
+wait_for { 2 == $node->grep_log(qr/unavailable \(/) } 15,
+    'redis unavailable';
+$clock->step($LEASE + 5);
 for my $pid ($one, $two) {
     wait_for { $to->got($pid, '/?n=other') =~ / 200 / } 15, 'the lease is over';
     is $to->admitted($pid, '/?n=begins', $up), 1, 'half of the order';

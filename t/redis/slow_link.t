@@ -18,12 +18,12 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 my $far = $t->proxy($redis->address);
 
-# 200 KB/s at most: the longest script takes 0.3 s
-$far->slice(1000, 0.005);
+# 50 KB/s at most: the longest script takes 1.2 s
+$far->slice(1000, 0.020);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $far->address);
 worker_processes 1;
-dsem_redis_timeout 250ms;
+dsem_redis_timeout 1s;
 dsem_on_error reject;
 add_header X-Status $dsem_status always;
 location / {
