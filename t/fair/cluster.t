@@ -4,6 +4,7 @@
 # Keys take turns, and a full queue drops the last of the longest backlog.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Test;
 
@@ -11,9 +12,11 @@ my $t = Dsem::Test->new;
 my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream;
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my @fleet = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
+dsem_lease 10m;
 location / {
     dsem $arg_s limit=1 queue=6 timeout=20s fair=$arg_k;
     proxy_pass http://%%UPSTREAM%%;
@@ -24,6 +27,12 @@ EOF_CONF
 
 for my $name (qw(api reports)) {
     my $state = Dsem::State->new($cluster->at($name));
+    is $_->get("/?s=$name&k=first&t=1")->status, 200, 'a first request'
+        for @fleet;
+    wait_for { $state->subscribed == 2 } 15, 'both to be told of grants';
+    wait_for { !$state->held($name) } 15, 'no permit out';
+    # a worker serves its own next request while a reply is late: none ever is
+    $clock->stop;
     $up->reset;
     my $holder = $fleet[0]->begin("/?s=$name&k=holder&hang=1");
     wait_for { $up->now == 1 } 15, 'the holder';
@@ -44,6 +53,7 @@ for my $name (qw(api reports)) {
     is scalar(grep { $_ eq 'light' } @order[0 .. 4]), 2, 'keys take turns'
         or note "@order";
     is $up->peak, 1, 'limit reached, never exceeded';
+    $clock->go;
 }
 
 $t->done;

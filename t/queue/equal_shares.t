@@ -4,6 +4,7 @@
 # delay another node's client: its requests wait for earlier requests only.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my ($LIMIT, $SERVICE) = (4, 0.010);
@@ -20,8 +21,10 @@ my $up = $t->upstream(service => $SERVICE);
 my $proxy = $t->proxy($redis->address);
 $proxy->delay(0.015, 's2c');
 
-my @fleet = $t->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my @fleet = $clock->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
+dsem_lease 10m;
 location /shared {
     dsem api limit=4 queue=1000 timeout=60s;
     add_header X-Place $dsem_queue_position;
@@ -60,8 +63,10 @@ for my $node (sort keys %of) {
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 note join ', ', map { "$_ $of{$_}" } sort keys %of;
 
-# Twenty here, one there: each time at most twenty are before it.
+# Twenty here, one there: each time at most twenty are before it. No reply is late.
 
+wait_for { !$t->state->exists('api') } 15, 'no permit out';
+$clock->stop;
 $up->reset;
 my $greedy = $t->load_start(urls => [ $fleet[0]->url('/shared') ],
     clients => 20, seconds => 600);
@@ -74,6 +79,7 @@ for my $n (1 .. 12) {
 }
 is_deeply [ keys %{ $greedy->stop->wait->{statuses} } ], [200],
     'greedy requests served';
+$clock->go;
 my ($least, $most) = (sort { $a <=> $b } @place)[0, -1];
 cmp_ok $most, '<=', 20 - $LIMIT + 1, 'no later request first';
 cmp_ok $most, '>', 10, 'earlier requests first';
