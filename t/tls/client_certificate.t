@@ -16,7 +16,7 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%TLS%%;
-dsem_redis_connect_timeout 1s;
+dsem_redis_connect_timeout 10s;
 dsem_on_error reject;
 location / {
     dsem api limit=2 queue=10 timeout=30s;

@@ -14,11 +14,11 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 sub recognised {
-    my ($name, $address, $cause) = @_;
-    my $node = $t->node($name, <<'EOF_CONF', TLS => "$address ssl");
+    my ($name, $address, $timeout, $cause) = @_;
+    my $node = $t->node($name, <<'EOF_CONF', TLS => "$address ssl",
 worker_processes 1;
 dsem_redis %%TLS%%;
-dsem_redis_connect_timeout 1s;
+dsem_redis_connect_timeout %%TIMEOUT%%;
 dsem_on_error reject;
 location /capped {
     dsem api limit=2 queue=10 timeout=30s;
@@ -28,6 +28,7 @@ location /free {
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
+        TIMEOUT => $timeout);
     my $began = now;
     my $capped = $node->begin('/capped?t=1');
     my $free = $node->get('/free?t=1');
@@ -43,9 +44,9 @@ EOF_CONF
     return $node;
 }
 
-my $http = recognised('redis', $redis->address,
+my $http = recognised('redis', $redis->address, '1s',
     'TLS handshake timed out (does the server use TLS?)');
-recognised('http', '127.0.0.1:' . $http->port,
+recognised('http', '127.0.0.1:' . $http->port, '10s',
     'TLS handshake failed: the server does not use TLS');
 
 $t->done;

@@ -48,7 +48,7 @@ sub stunnel {
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%TUNNEL%%;
-dsem_redis_connect_timeout 1s;
+dsem_redis_connect_timeout %%TIMEOUT%%;
 dsem_on_error reject;
 location / {
     dsem api limit=2 queue=100 timeout=30s;
@@ -57,7 +57,7 @@ location / {
 EOF_CONF
 
 my $tunnel = stunnel('tunnel', $redis);
-my @fleet = $t->fleet(2, $conf, TUNNEL => $tunnel);
+my @fleet = $t->fleet(2, $conf, TUNNEL => $tunnel, TIMEOUT => '10s');
 my $began = now;
 my $load = $t->load_start(urls => [ map { $_->url('/?t=10') } @fleet ],
     clients => 20, requests => 300);
@@ -74,7 +74,8 @@ $redis->empty;
 eventually { $_->get('/?t=1')->status == 200 } 'served after a restart'
     for @fleet;
 
-my $wrong = $t->node('wrong', $conf, TUNNEL => stunnel('wrong', $other));
+my $wrong = $t->node('wrong', $conf, TUNNEL => stunnel('wrong', $other),
+    TIMEOUT => '1s');
 is $wrong->get('/?t=1')->status, 503, 'wrong name: request refused';
 my @lines = $tls->unavailable($wrong);
 is scalar(@lines), 1, 'wrong name: logged once';
