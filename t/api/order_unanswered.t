@@ -11,8 +11,9 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $state = $t->state;
+my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 %%GLOBALS%%
 worker_shutdown_timeout 100ms;
 events { }
@@ -40,20 +41,25 @@ my @workers = $node->workers;
 
 sub unanswered { scalar $node->grep_log(qr/\[warn\].*no reply to a change/) }
 
-sub patch {
+sub begin {
     my ($body) = @_;
-    return $node->get('/dsem/semaphores/a', -method => 'PATCH', @JSON,
-        -body => $body)->status;
+    return $node->begin('/dsem/semaphores/a', -method => 'PATCH', @JSON,
+        -body => $body);
 }
+
+sub patch { return begin(@_)->wait->status }
 
 is $node->get('/')->status, 204, 'node ready';
 is patch('{"limit": 3}'), 200, 'order set';
 
 # the session of the worker is unknown to Redis, until its next heartbeat
 
-$redis->beats(1);
+$proxy->freeze('c2s');
+my $unknown = begin('{"limit": 2}');
+is $node->get('/')->status, 204, 'the change is read';
 $state->forget($state->sessions);
-is patch('{"limit": 2}'), 503, 'session unknown';
+$proxy->thaw;
+is $unknown->wait->status, 503, 'session unknown';
 is unanswered(), 1, 'logged';
 eventually { patch('{"limit": 3}') == 200 } 'session registered again';
 is $state->ordered('a'), '3 0', 'order set again';
@@ -62,8 +68,7 @@ is $state->ordered('a'), '3 0', 'order set again';
 
 my $h2 = Dsem::Http2->new($node->raw(2));
 $redis->freeze;
-my $author = $node->begin('/dsem/semaphores/a', -method => 'PATCH', @JSON,
-    -body => '{"limit": 1}');
+my $author = begin('{"limit": 1}');
 my $reader = $h2->get('/dsem/semaphores/a');
 $h2->ping->ping->rst($reader)->ping;
 $author->close;
@@ -76,8 +81,7 @@ eventually { patch('{"limit": 2}') == 200 } 'next order';
 my $before = unanswered();
 $redis->freeze;
 my @asked = (
-    $node->begin('/dsem/semaphores/a', -method => 'PATCH', @JSON,
-        -body => '{"paused": true}'),
+    begin('{"paused": true}'),
     $node->begin('/dsem/sessions/n1:9:0123456789abcdef',
         -method => 'DELETE'),
 );
@@ -94,8 +98,7 @@ is_deeply [ $node->workers ], \@workers, 'same worker';
 
 $before = unanswered();
 $redis->freeze;
-my $last = $node->begin('/dsem/semaphores/a', -method => 'PATCH', @JSON,
-    -body => '{"limit": 1}');
+my $last = begin('{"limit": 1}');
 $h2->ping->ping;
 $node->reload;
 eventually { unanswered() == $before + 1 } 'logged at exit';
