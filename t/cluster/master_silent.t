@@ -18,10 +18,10 @@ my $up = $t->upstream(service => 0.020);
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
-dsem_redis_connect_timeout 3s;
-dsem_redis_timeout 1s;
+dsem_redis_connect_timeout 10s;
+dsem_redis_timeout 3s;
 location / {
-    dsem api limit=4 queue=100 timeout=10s;
+    dsem api limit=4 queue=100 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF

@@ -18,8 +18,8 @@ my $up = $t->upstream(service => 0.100);
 my @fleet = $t->fleet(3, <<'EOF_CONF');
 worker_processes 2;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-dsem_redis_connect_timeout 500ms;
-dsem_redis_timeout 1s;
+dsem_redis_connect_timeout 3s;
+dsem_redis_timeout 3s;
 location /waits {
     dsem api limit=6 queue=1000 timeout=60s;
     proxy_pass http://%%UPSTREAM%%;
@@ -54,7 +54,7 @@ sub round {
     my $new = $at->{master};
     # before the silence of the old one is noticed
     eventually { subscribed($new) == $WORKERS && !subscribed($old) }
-        "$n: messages from the new master", 1;
+        "$n: messages from the new master", 2;
     wait_for { $set->master == $new } 30, 'the new master named';
     # on the new master, with permits that it has granted
     my $served = $up->served;
