@@ -21,7 +21,7 @@ server {
         dsem one limit=1 queue=10 timeout=30s;
         proxy_cache cache;
         proxy_cache_key $uri;
-        proxy_cache_valid 200 1s;
+        proxy_cache_valid 200 3s;
         proxy_cache_use_stale updating;
         proxy_cache_background_update on;
         proxy_pass http://%%UPSTREAM%%;
@@ -31,7 +31,7 @@ server {
         dsem_release log;
         proxy_cache cache;
         proxy_cache_key $uri;
-        proxy_cache_valid 200 1s;
+        proxy_cache_valid 200 3s;
         proxy_cache_use_stale updating;
         proxy_cache_background_update on;
         proxy_pass http://%%UPSTREAM%%;
@@ -52,8 +52,8 @@ $stays->send("GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 $stays->read_until(qr{X-Cache: .*/b\n|X-Cache: .*\n\n}s);
 eventually { state() eq '0 0' } 'permit returned before the client';
 $stays->close;
-# after a second, and that in which it ends
-wait_for { time >= $fetched + 2 };
+# after three seconds, and that in which they end
+wait_for { time >= $fetched + 4 };
 
 # background updates; a client that keeps its connection delays the log phase
 

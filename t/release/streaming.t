@@ -50,7 +50,7 @@ my ($n, @all) = (0);
 for my $path (qw(/buffered /unbuffered /kept)) {
     for my $version (qw(1.0 1.1)) {
         my $name = 's' . ++$n;
-        my $stream = $node->begin("$path?stream=30&every=50&s=$n",
+        my $stream = $node->begin("$path?stream=60&every=50&s=$n",
             'X-Nonce' => 'stream', -version => $version);
         wait_for { $up->now($name) == 1 };
         my $next = $node->begin("$path?t=1&s=$n", 'X-Nonce' => 'next');
@@ -66,7 +66,7 @@ for my $path (qw(/buffered /unbuffered /kept)) {
 for my $case (@all) {
     my ($name, $path, $stream, $next) = @$case;
     is($next->wait->status, 200, "$path: next request served");
-    is($stream->wait->body, 'x' x 300, 'whole stream received');
+    is($stream->wait->body, 'x' x 600, 'whole stream received');
     ordered($name, 'stream', 'next');
 }
 

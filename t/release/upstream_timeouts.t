@@ -39,24 +39,24 @@ server {
         proxy_pass http://%%UPSTREAM%%;
     }
     location /connect {
-        proxy_connect_timeout 1s;
+        proxy_connect_timeout 2s;
         proxy_pass http://127.0.0.1:%%FULL%%;
     }
     location /send {
-        proxy_send_timeout 1s;
+        proxy_send_timeout 2s;
         proxy_pass http://127.0.0.1:%%DEAF%%;
     }
     location /read {
-        proxy_read_timeout 1s;
+        proxy_read_timeout 2s;
         proxy_pass http://%%UPSTREAM%%;
     }
     location /unbuffered {
         proxy_buffering off;
-        proxy_read_timeout 1s;
+        proxy_read_timeout 2s;
         proxy_pass http://%%UPSTREAM%%;
     }
     location /client {
-        send_timeout 1s;
+        send_timeout 2s;
         proxy_buffering off;
         proxy_pass http://%%UPSTREAM%%;
     }
