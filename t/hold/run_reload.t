@@ -14,7 +14,7 @@ $t->redis;
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
-worker_shutdown_timeout 1s;
+worker_shutdown_timeout 2s;
 events { }
 http {
     %%HTTP%%

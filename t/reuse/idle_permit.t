@@ -61,12 +61,14 @@ sub cost {
 sub idle_for {
     my ($name) = @_;
     my $seconds = 0;
+    $clock->stop;
     wait_for {
         $clock->step(1);
         $seconds++;
         $node->get('/off');
         !held($name);
     } 15, "$name: no idle permit";
+    $clock->go;
     return $seconds;
 }
 
