@@ -115,7 +115,8 @@ eventually { $t->state->counts('gpus') eq '2 1' } 'one waits';
 resolves(@ip[1, 2]);
 eventually { running() eq '1 1 1' } 'the one that waits gets the new server';
 
-my $waits = $one->begin('/');
+# of the node that is known to have the addresses: each resolves by itself
+my $waits = $two->begin('/');
 eventually { $t->state->counts('gpus') eq '3 1' } 'another one waits';
 $up[0]->release;
 eventually { $t->state->counts('gpus') eq '2 1' }
@@ -127,6 +128,7 @@ wait_for { $t->state->counts('gpus') eq '0 0' } 15, 'all have ended';
 is_deeply [ sort map { server($_) } @held ], [ $A, $B, $C ],
     'requests end well that ran when the addresses changed';
 
+wait_for { server($one->get('/')) eq $C } 15, 'the other one to have them';
 is scalar(grep { server($_->get('/')) =~ /^(\Q$B\E|\Q$C\E)$/ }
     ($one, $two) x 6), 12, 'only the others get requests';
 is api($two, 'gpus'), "$B $C", 'the API has these';
