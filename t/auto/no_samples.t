@@ -63,14 +63,16 @@ eventually { $up->now == 0 } 'connection closed';
 # a sample takes 100 ms at most to be sent
 ok !poll(\&samples, 0.5), 'no sample';
 
-is $node->get('/proxied')->status, 200, 'from the backend again';
+my $again = $node->get('/proxied');
+is $again->status, 200, 'from the backend again';
 eventually { samples() } 'a sample again';
 
 # an aborted one took at least that long: it counts if that is long
 $redis->cmd('DEL', $key);
 my $aborted = $node->begin('/proxied?hang=1');
 wait_for { $up->now == 1 } 15, 'a request';
-select undef, undef, undef, 0.5;
+my $long = now + 0.5 + 2 * $again->latency;
+wait_for { now > $long } 60, 'it to be long';
 $aborted->abort;
 eventually { samples() } 'a long aborted request is a sample';
 

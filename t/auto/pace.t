@@ -36,15 +36,20 @@ wait_for { ($t->state->rule('api')->{sessions} // 0) == 4 } 30,
 # each worker learns that number with a reply to a sample of its own
 my $known = samples();
 wait_for { samples() >= $known + 12 } 30, 'samples in the pace of four';
-my ($begun, $before, $served) = (now, samples(), $up->served);
-wait_for { samples() >= $before + 20 } 30, 'twenty samples';
-# not more than twenty a second, and not fewer than three; those of four
-# workers that stood may come at once
-my $n = samples() - $before;
-my $ended = now;
-cmp_ok $n, '<', 20 * ($ended - $begun) + 4, 'about ten samples a second';
+my ($n, $begun, $ended);
+# not fewer than three a second, unless the machine has something else to do
+for (1 .. 3) {
+    my ($before, $served) = (samples(), $up->served);
+    $begun = now;
+    wait_for { samples() >= $before + 20 } 30, 'twenty samples';
+    $n = samples() - $before;
+    $ended = now;
+    # not more than twenty; those of four workers that stood may come at once
+    cmp_ok $n, '<', 20 * ($ended - $begun) + 4, 'about ten samples a second';
+    cmp_ok $up->served - $served, '>', 100, 'many requests';
+    last if $n > 3 * took($begun, $ended);
+}
 cmp_ok $n, '>', 3 * took($begun, $ended), 'not fewer';
-cmp_ok $up->served - $served, '>', 100, 'many requests';
 note sprintf '%.1f a second', $n / ($ended - $begun);
 $load->stop->wait;
 
