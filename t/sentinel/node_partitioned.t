@@ -19,8 +19,8 @@ my $way = $t->proxy($set->master->address);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-dsem_redis_connect_timeout 500ms;
-dsem_redis_timeout 500ms;
+dsem_redis_connect_timeout %%TIMEOUT%%;
+dsem_redis_timeout %%TIMEOUT%%;
 dsem_lease 60s;
 dsem_on_error reject;
 dsem_status 503 error=500;
@@ -33,15 +33,16 @@ EOF_CONF
 # of the one that is cut off
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 my %node = map {
-    my ($on, $address) = $_ eq 'cut' ? ($clock, $way->address)
-        : ($t, $set->master->address);
-    $_ => $on->node($_, $conf, MASTER => $_,
+    my ($on, $address, $timeout) = $_ eq 'cut'
+        ? ($clock, $way->address, '500ms')
+        : ($t, $set->master->address, '60s');
+    $_ => $on->node($_, $conf, MASTER => $_, TIMEOUT => $timeout,
         SENTINELS => $set->watch($_, $address)->address);
 } qw(cut whole);
 my $state = Dsem::State->new($set->master);
 wait_for { $state->session_count == 2 } 15, 'two sessions';
 
-my @cut = map { $node{cut}->begin('/waits?hang=1') } 1, 2;
+my @cut = map { accepted('/waits?hang=1', sub { $up->now == $_ }) } 1, 2;
 my @whole = map { $node{whole}->begin('/waits?hang=1') } 1, 2;
 wait_for { $up->now == $LIMIT } 15, 'all permits out';
 my $waits = $node{whole}->begin('/waits?hang=1');
@@ -50,6 +51,7 @@ wait_for { $state->waiting('api') == 1 } 15, 'one request queued';
 # the fence is three quarters of the lease after a heartbeat
 $set->master->all_beat(2);
 my $opened = $way->accepted;
+$node{cut}->clear_logs;
 $way->freeze;
 my $frozen = now;
 $clock->step($LEASE / 2);
@@ -73,16 +75,38 @@ is $up->peak, $LIMIT, 'limit reached, never exceeded';
 my $took = now - $frozen;
 cmp_ok $way->accepted - $opened, '<=', 4 * $took + 8, 'few attempts';
 
+$node{cut}->clear_logs;
 $way->cut;
 $way->thaw;
 eventually { $state->session_count == 2 } 'node is back';
 wait_for { $node{cut}->grep_log(qr/ available again /) } 15, 'its log line';
-my $queued = $node{cut}->begin('/waits?t=1');
-eventually { $state->waiting('api') == 1 } 'its request queued';
+my ($queued, $served);
+for (1 .. 20) {
+    $queued = accepted('/waits?t=1', sub { $state->waiting('api') == 1 });
+    $up->release_all;
+    is $_->wait->status, 200, 'request served' for splice @whole;
+    $served = $queued->wait->status;
+    last if $served != 500;
+    @whole = map { $node{whole}->begin('/waits?hang=1') } 1 .. $LIMIT;
+    wait_for { $up->now == $LIMIT } 15, 'all permits out again';
+}
+is $served, 200, 'queued request served';
 $up->release_all;
-is $_->wait->status, 200, 'request served' for @whole, $queued;
+is $_->wait->status, 200, 'request served' for @whole;
 is $up->peak, $LIMIT, 'limit held to the end';
 is scalar($node{whole}->grep_log(qr/\[error\]/)), 0,
     'other node: no error logged';
 
 $t->done;
+
+# A request of the node with short timeouts, for which a stall is an outage.
+sub accepted {
+    my ($path, $condition) = @_;
+    my $request;
+    wait_for {
+        $request = $node{cut}->begin($path)
+            if !$request || $request->done && $request->status == 500;
+        $condition->();
+    } 30, 'Redis available for it';
+    return $request;
+}
