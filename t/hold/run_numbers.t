@@ -43,9 +43,14 @@ location /jobs {
     dsem jobs limit=1 queue=10 timeout=60s;
     dsem_hold interval=200ms;
 }
+location /silent {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold interval=1h;
+}
 EOF_CONF
 
 my $jobs = $node->url('/jobs');
+my $silent = $node->url('/silent');
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
 
 # Another program gets the number. What a process leaves behind is reaped here.
@@ -111,9 +116,10 @@ for my $name (sort keys %shell) {
     }
     wait_for { $t->state->session_count == 2 } 30, 'new workers';
 
-    # the command, while what it left behind has the permit
+    # the command, while what it left behind has the permit; no line tells the
+    # helper before the permit is lost
 
-    $run = Dsem::Program->start([ @alone, @$shell ], $jobs, '--', 'sh', '-c',
+    $run = Dsem::Program->start([ @alone, @$shell ], $silent, '--', 'sh', '-c',
         "while ! test -e $tmp/go; do sleep .05; done > $tmp/out 2>&1 &"
         . ' echo $$');
     my $number = $run->line;
