@@ -14,6 +14,7 @@ use Dsem::Test;
 
 # s
 my ($STEP, $SECONDS) = (0.01, 8);
+my $time = 0;
 
 my $t = Dsem::Test->new;
 $t->redis;
@@ -53,19 +54,30 @@ sub peer {
             SERVER => "$host:$port") };
 }
 
+# all timers that have ended, and what their attempts have come to
+sub turn {
+    my ($peer) = @_;
+    $peer->{node}->get('/turn') for 1 .. 2;
+    while (my $client = $peer->{listen}->accept) {
+        push @{ $peer->{tried} }, $time;
+        push @{ $peer->{open} }, $client unless $peer->{closes};
+    }
+    return;
+}
+
 $clock->stop;
-my $time = 0;
 my ($four, $silent) = my @peers = (peer('four', 'four.dsem.test', 1),
     peer('silent', '127.0.0.2', 0));
+# Another process replies to the two questions, in a time of its own. When it has
+# counted them, it has replied.
+wait_for {
+    turn($_) for @peers;
+    my $asked = $dns->questions;
+    $clock->step($STEP) if !$asked;
+    $asked == 2;
+} 15, 'the addresses';
 while ($time < $SECONDS) {
-    for my $peer (@peers) {
-        # all timers that have ended, and what their attempts have come to
-        $peer->{node}->get('/turn') for 1 .. 2;
-        while (my $client = $peer->{listen}->accept) {
-            push @{ $peer->{tried} }, $time;
-            push @{ $peer->{open} }, $client unless $peer->{closes};
-        }
-    }
+    turn($_) for @peers;
     $clock->step($STEP);
     $time += $STEP;
 }
