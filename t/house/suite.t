@@ -203,6 +203,22 @@ for ([0.5, 1, 'not run again'], [0.9, 0, 'run again']) {
 like($said, qr/once\.t, the machine was \d\S* times slower and stalled 0\.9 s/,
     'with the stall of that process');
 
+# unless the file has shorter times
+
+my @of_file = (['redis_timeout 1s', 0.45, 1], ['redis_timeout 1s', 0.55, 0],
+    ['redis_timeout 600ms', 0.35, 0], ['redis_timeout 20ms', 0.2, 1],
+    ['redis_timeout 60s', 0.7, 1], ['redis_connect_timeout 100ms', 0.7, 1],
+    ['lease 1s', 0.5, 1], ['lease 1', 0.6, 0], ['lease 1m', 0.7, 1]);
+for (@of_file) {
+    my ($time, $late, $expected) = @$_;
+    unlink "$dir/flag";
+    write_notes_of('notes.1', [now - 1, 0, 0], [now + 1000, 0, $late]);
+    ($said, $status) = run_files(@quiet, file('short', "# dsem_$time;\n"
+        . "my \$flag = '$dir/flag'; ok -e \$flag; open my \$fh, '>', \$flag;"));
+    is($status, $expected, "$time, another process $late s late") or diag $said;
+    unlink "$dir/notes.1";
+}
+
 # a limit that was exceeded, unless a lease may have ended
 
 my $above = file('far_above', 'ok 1; is 7, 6, "limit reached, never exceeded";');

@@ -19,7 +19,7 @@ use warnings;
 use parent 'TAP::Harness';
 
 use File::Temp ();
-use List::Util qw(head max);
+use List::Util qw(head max min);
 use POSIX qw(_exit);
 use TAP::Parser::Aggregator;
 
@@ -33,7 +33,8 @@ use Dsem::Wait qw(now wait_for);
 # a stall of so many seconds at once
 use constant { SLOWER => 2.5, AT_ONCE => 0.25 };
 
-# s, of the shortest lease in a test; for so long a process of a file can stand
+# s, of the shortest lease in a test; for so long a process of a file can stand,
+# unless the file has shorter times
 use constant FENCE => 0.75;
 
 # files
@@ -54,7 +55,7 @@ sub aggregate_tests {
     my %met;
     $self->callback(made_parser => sub {
         my ($parser, $job) = @_;
-        my $met = $met{ $job->[1] } = { from => now };
+        my $met = $met{ $job->[1] } = { from => now, file => $job->[0] };
         $parser->callback(comment => sub {
             $met->{exceeded} ||= $_[0]->comment eq Dsem::Suite::File::EXCEEDED;
         });
@@ -115,6 +116,21 @@ sub summary {
     return $self->SUPER::summary(@args);
 }
 
+# For how long one process of this file can stand, in seconds: for half of a
+# "dsem_redis_timeout", as two processes may stand, and from the heartbeat of a
+# lease that is due to its fence; for as long as the machine in any case.
+sub stands {
+    my ($file) = @_;
+    my %part = (redis_timeout => 1 / 2, lease => 3 / 4 - 1 / 5);
+    my @longest = FENCE;
+    open my $fh, '<', $file or return FENCE;
+    while (my $line = <$fh>) {
+        push @longest, $part{$1} * $2 / ($3 eq 'ms' ? 1000 : 1)
+            while $line =~ /\bdsem_(redis_timeout|lease) (\d+)(ms|s|)\b/g;
+    }
+    return max(AT_ONCE, min(@longest));
+}
+
 # In words, whether the machine stalled more than a file can stand.
 sub stalled {
     my ($self, $met) = @_;
@@ -123,7 +139,7 @@ sub stalled {
     my $took = $to - $from;
     my $longest = $notes->longest($from, $to);
     my $others = $notes->longest_of_others($from, $to);
-    $longest = max($longest, $others) if $others > FENCE;
+    $longest = max($longest, $others) if $others > stands($met->{file});
     # a beat that is overdue may be all of the time
     my $slower = $took / max(0.001, $took - $notes->stalled($from, $to));
     return unless $slower > SLOWER || $longest > AT_ONCE;
