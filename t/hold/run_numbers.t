@@ -142,7 +142,7 @@ for my $name (sort keys %shell) {
     # curl, of a dsem-run that was killed while it waited
 
     my $holder = $node->hold('/jobs');
-    $run = Dsem::Program->start($shell, '-w', 1, $jobs, '--', 'true');
+    $run = Dsem::Program->start($shell, '-w', 3, $jobs, '--', 'true');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
     wait_for { noted() == 2 } 15, 'its helper';
     ($curl) = noted();
@@ -153,7 +153,7 @@ for my $name (sort keys %shell) {
         kill KILL => $run->pid;
         eventually { !files() } "$name: the guard has ended";
         eventually {
-            !grep { /dsem-run\x00-w\x001\x00\Q$jobs\E\x00/ } commands()
+            !grep { /dsem-run\x00-w\x003\x00\Q$jobs\E\x00/ } commands()
         } "$name: nothing is left";
         ok lives($curl), "$name: the number of curl is another's";
         kill KILL => $curl;
