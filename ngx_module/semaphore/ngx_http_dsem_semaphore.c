@@ -313,7 +313,9 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
         return ngx_http_dsem_semaphore_max_waiting;
     }
 
-    limit = ngx_http_dsem_semaphore_known(account, ask);
+    /* that of a pool is a sum */
+    limit = ngx_min(ngx_http_dsem_semaphore_known(account, ask),
+                    NGX_HTTP_DSEM_MAX_LIMIT);
 
     drains = ((uint64_t) limit * timeout << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
              / hold_time / ask->weight;
