@@ -44,7 +44,7 @@
  * pass_due      the recovery is new: "dsem_on_error pass" decides once
  *               set with "recovering"; cleared at the end of the turn
  * broken        its keys are of another type, and Redis may count other permits
- *               than this worker has
+ *               and tickets than this worker has
  *               set by a reply; cleared by one that counts the same, a new
  *               epoch
  * check_due     counts are to be compared

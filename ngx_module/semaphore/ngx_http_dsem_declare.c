@@ -54,6 +54,8 @@ static ngx_int_t ngx_http_dsem_declare_servers(
     ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
+static ngx_uint_t ngx_http_dsem_declare_queued(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_declare_unusable(ngx_http_dsem_account_t *account,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_declare_handler(void *data,
@@ -353,9 +355,9 @@ ngx_http_dsem_declare_over(ngx_http_dsem_account_t *account, ngx_int_t over)
 /*
  * Concerns this semaphore only, until its keys are deleted.  "mixed": until the
  * last permit of the other kind is released; the key counts it.  What Redis may
- * count still, in use or not, is declared after the next command that it
- * executes, unless it counts what this worker has.  Later commands may be
- * executed: what they ask for waits for their replies.
+ * count still, in use or not, or have in the queue, is declared after the next
+ * command that it executes, unless it counts what this worker has.  Later
+ * commands may be executed: what they ask for waits for their replies.
  *
  * sync     whose reply it is; NULL: it is that of a declaration
  */
@@ -375,7 +377,9 @@ ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
               ? NGX_HTTP_DSEM_VERDICT_MIXED : NGX_HTTP_DSEM_VERDICT_BROKEN;
 
     counted = sync ? sync->released + ngx_http_dsem_ledger_sum(account) : 0;
-    account->broken |= (account->held != 0 || counted != 0);
+    account->broken |= (account->held != 0
+                        || counted != 0
+                        || ngx_http_dsem_declare_queued(account, sync));
 
     ngx_http_dsem_ledger_clear(account);
 
@@ -392,6 +396,38 @@ ngx_http_dsem_declare_refused(ngx_http_dsem_account_t *account,
 
     /* a posted account is not freed: it is flushed once more */
     ngx_http_dsem_account_post(account);
+}
+
+
+/*
+ * Whether Redis may have tickets in the queue that end here, and may grant
+ * permits to them: those of older replies, also of canceled requests, and of
+ * other parts of a declaration.  Not those that this command has asked for.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_declare_queued(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_sync_t *sync)
+{
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    if (sync == NULL) {
+        return account->ntickets != 0;
+    }
+
+    for (q = ngx_queue_head(&account->tickets);
+         q != ngx_queue_sentinel(&account->tickets);
+         q = ngx_queue_next(q))
+    {
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        if (ticket->state == NGX_HTTP_DSEM_TICKET_QUEUED) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
