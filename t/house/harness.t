@@ -98,6 +98,25 @@ wait_for { $up->now == 5 } 15, 'all are read';
 is_deeply([($up->order)[-5 .. -1]], [map { "f$_" } 0 .. 4], 'first requests');
 $_->close for @first;
 
+# a request that has ended counts no more when the next one begins, though bytes
+# of its body have not been read
+
+wait_for { $up->now == 0 } 15, 'none runs';
+$up->reset;
+my ($ended, $next) = map { $t->client->raw(split /:/, $up->address) } 1, 2;
+$ended->send("POST /?hang=1 HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
+wait_for { $up->now == 1 } 15, 'it runs';
+$up->process->signal('STOP');
+$next->send("GET /?hang=1 HTTP/1.1\r\n\r\n");
+$ended->send('bytes');
+$ended->close;
+my $later = $t->client->raw(split /:/, $up->address);
+$later->send("GET /?hang=1 HTTP/1.1\r\n\r\n");
+$up->process->signal('CONT');
+wait_for { $up->now == 2 } 15, 'the next ones run';
+is($up->peak, 2, 'one has ended before');
+$_->close for $next, $later;
+
 # answers of every shape
 
 is(length $node->get('/?size=1000000')->body, 1_000_000, 'large body');

@@ -16,11 +16,15 @@ BEGIN { $ENV{LIBEV_FLAGS} //= 1 }
 use EV;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
 use IO::Handle;
+use IO::Poll;
 use Socket qw(SOL_SOCKET SO_LINGER IPPROTO_TCP TCP_NODELAY MSG_PEEK
     MSG_DONTWAIT unpack_sockaddr_in);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 use Dsem::Control;
+
+# of poll(): the peer sends no more
+use constant POLLRDHUP => 0x2000;
 
 sub run {
     my ($listen, $control, %opt) = @_;
@@ -129,15 +133,14 @@ sub count_up {
 
 # Counts down closed connections before a new peak: the event loop may report a
 # request before an older FIN or RST on another connection, or late, when its
-# own FIN has arrived.
+# own FIN has arrived. Bytes of a body may stand before that.
 sub end_closed {
     my ($self) = @_;
-    for my $conn (grep { $_->{running} } values %{ $self->{conn} }) {
-        my $got = recv $conn->{sock}, my $byte, 1, MSG_PEEK | MSG_DONTWAIT;
-        next if defined $got ? length $byte
-            : $! == EAGAIN || $! == EWOULDBLOCK || $! == EINTR;
-        finish($conn);
-    }
+    my $poll = IO::Poll->new;
+    my @running = grep { $_->{running} } values %{ $self->{conn} };
+    $poll->mask($_->{sock} => POLLRDHUP) for @running;
+    $poll->poll(0);
+    finish($_) for grep { $poll->events($_->{sock}) } @running;
 }
 
 sub count_down {
