@@ -269,16 +269,12 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_account_t  *account;
 
-    if (sync == NULL) {
+    if (sync == NULL || !ngx_http_dsem_redis_is_up(sync->session->redis)) {
         return NULL;
     }
 
     account = sync->account;
     redis = sync->session->redis;
-
-    if (!ngx_http_dsem_redis_is_up(redis)) {
-        return NULL;
-    }
 
     keys[0] = account->key;
     keys[1] = account->queue_key;
@@ -287,6 +283,11 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     if (account->fair) {
         keys[nkeys++] = account->fair->key;
         keys[nkeys++] = account->fair->drops_key;
+    }
+
+    if (!ngx_http_dsem_idle_allowed(account)) {
+        /* Redis recalls none from a session whose last sync keeps none */
+        ngx_http_dsem_ledger_give_back_idle(account, account->idle);
     }
 
     texts = NULL;
