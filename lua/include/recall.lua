@@ -5,7 +5,9 @@
 -- and again by each call with checks: the message may be lost. What a session
 -- holds may be in use: one that was recalled and had nothing idle recalls two
 -- others at least, where there are many, so that their number doubles with each
--- round trip.
+-- round trip. A session that has stopped recalls none: where one that was
+-- recalled has not replied, a call with checks counts nothing of what silent
+-- sessions hold, of some, and goes on to the others.
 
 -- Accounts read by one call. Of more accounts, some are read, and
 -- others by the next call; the field "recall" has the cursor.
@@ -68,11 +70,16 @@ local function recall(sem, view, waiting, again, none)
 
     local active = sem.reuse[REUSE.active]
     local least = none and active > RECALL_FEW and 2 or 1
+    local holders = holders_of(REUSE.active)
     local notified = again and holders_of(REUSE.recalled) or {}
-    for n, session in ipairs(holders_of(REUSE.active)) do
+    if again then
+        view_load(view, { unpack(holders, 1,
+            math.min(#holders, RECALL_ACCOUNTS)) })
+    end
+    for n, session in ipairs(holders) do
         if wanted <= 0 and n > least then return notified end
-        local account = sem.accounts[session]
-        wanted = wanted - account.held
+        local account, entry = sem.accounts[session], view.entries[session]
+        if not entry or not entry.silent then wanted = wanted - account.held end
         account_set_reuse(sem, account, REUSE.recalled)
         notified[#notified + 1] = session
     end

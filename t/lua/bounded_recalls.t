@@ -78,3 +78,26 @@ is recalls(own => sub { $one->sync('api', limit => $holders + 1, keep => 1,
     check => [ [2] ]) }), 0, 'nor by a check';
 is $one->sync('api', limit => $holders + 1, keep => 1)->{more}, 0,
     'no call after the other';
+
+# a hundred sessions have stopped, and all accounts are read together: a check
+# passes over some of them, the next ones over the others
+my $stopped = 100;
+$one->ask('web', 5, limit => $stopped + 1);
+$state->set_account('web', sprintf('idle:0:%x', $_), 1, 1, 0, 1)
+    for 1 .. $stopped;
+$state->set_shard(sprintf('idle:0:%x', $_), '1 1 5000 1 ff -') for 1 .. $stopped;
+$state->set_figure('web', held => $stopped + 1);
+$state->set_figure('web', active => $stopped);
+$arg{limit} = $stopped + 1;
+is $one->ask('web', 6, %arg), 'queued', 'a ticket waits';
+my ($recalled, $most) = (1, 0);
+for (1 .. 5) {
+    my $calls = $scripts->calls(sub {
+        $one->sync('web', limit => $stopped + 1, check => [ [6] ]) });
+    my $others = $state->figure('web', 'recalled') - $recalled;
+    $recalled += $others;
+    $most = $others if $others > $most;
+    cmp_ok $calls->{all} - $calls->{publish}, '<', 12, 'few commands';
+}
+cmp_ok $most, '<=', 25, 'silent sessions recalled by a check';
+is $recalled, $stopped, 'all after some checks';
