@@ -8,7 +8,7 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my ($LIMIT, $LEASE) = (4, 20);
+my ($LIMIT, $LEASE) = (4, 120);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $set = $t->sentinel;
@@ -17,9 +17,9 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-dsem_lease 20s;
+dsem_lease 120s;
 location /waits {
-    dsem api limit=4 queue=100 timeout=20s;
+    dsem api limit=4 queue=100 timeout=120s;
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
@@ -52,7 +52,7 @@ $old->kill;
 my $new = wait_for {
     my $master = $set->master;
     $master != $old && $master;
-} 30, 'a new master';
+} 90, 'a new master';
 my @asked = map { $first->begin('/waits?hang=1') } 1 .. $LIMIT;
 my $state = Dsem::State->new($new);
 eventually { $state->recovering && $state->census_declared == 1 }
