@@ -120,7 +120,9 @@ typedef struct {
                                               Redis had not counted, until the
                                               end of the recovery */
     ngx_int_t                  lowered;    /* permits that have to go back, by
-                                              the last reply of this epoch */
+                                              the last reply; in an outage
+                                              this worker's part of them */
+    ngx_int_t                  lowered_to; /* by which limit */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
     double                     permit_time;  /* mean of it times the weight */
     ngx_http_dsem_counted_t    counted;    /* by this node */

@@ -480,8 +480,10 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
                 account->check_due = 1;
             }
 
-            /* are its keys usable again? */
-            account->refresh |= account->broken;
+            /* are its keys usable again? has an order ended? */
+            account->refresh |= account->broken
+                                || (account->lowered && account->nasks
+                                    && account->recovering);
 
             if (account->check_due
                 || account->broken
@@ -524,6 +526,9 @@ ngx_http_dsem_dispatch_event(ngx_http_dsem_session_t *session,
             break;
 
         case NGX_HTTP_DSEM_EVENT_READY:
+            /* a lowered limit may have been raised */
+            account->refresh |= (account->lowered != 0);
+
             if (session->recovery == 0) {
                 account->recovering = 0;
 

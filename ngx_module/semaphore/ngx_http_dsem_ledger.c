@@ -47,6 +47,7 @@ static ngx_int_t ngx_http_dsem_ledger_row_own(
     ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row);
 static void ngx_http_dsem_ledger_rows(ngx_http_dsem_account_t *account,
     ngx_http_dsem_rows_e verb);
+static void ngx_http_dsem_ledger_lower(ngx_http_dsem_account_t *account);
 
 
 /* whether this worker can use a server of a pool now */
@@ -472,7 +473,8 @@ ngx_http_dsem_ledger_own(ngx_http_dsem_account_t *account)
     own = account->synced
           ? account->pending_release
             - ngx_max(account->unclaimed, account->lowered)
-          : account->last_reported - account->held;
+          : ngx_max(account->last_reported - account->held, 0)
+            - account->lowered;
 
     return ngx_max(own, 0);
 }
@@ -516,7 +518,7 @@ ngx_http_dsem_ledger_row_own(ngx_http_dsem_account_t *account,
 
     own = account->synced
           ? row->pending_release - ngx_max(row->unclaimed, account->lowered)
-          : row->last_reported - row->held;
+          : ngx_max(row->last_reported - row->held, 0) - account->lowered;
 
     return ngx_max(own, 0);
 }
@@ -692,21 +694,30 @@ ngx_http_dsem_ledger_clear(ngx_http_dsem_account_t *account)
 /*
  * From now on differences are sent.  "keep": own permits that no request
  * holds are declared with the rest; Redis would not grant them to others now.
- * Where Redis counted more until now, tickets of others may wait for it.
+ * Where Redis counted more until now, tickets of others may wait for it, and
+ * so much has gone back of what had to.
  */
 
 void
 ngx_http_dsem_ledger_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep)
 {
+    ngx_int_t  gone;
+
     account->pending_release = keep ? ngx_http_dsem_ledger_own(account) : 0;
 
     ngx_http_dsem_ledger_rows(account, account->pending_release
                                         ? NGX_HTTP_DSEM_ROWS_KEEP
                                         : NGX_HTTP_DSEM_ROWS_CLEAR);
 
-    if (account->last_reported > ngx_http_dsem_ledger_sum(account)) {
+    gone = account->last_reported - ngx_http_dsem_ledger_sum(account);
+
+    if (gone > 0) {
         account->refresh = 1;
+
+        if (account->lowered != NGX_MAX_INT_T_VALUE) {
+            account->lowered = ngx_max(account->lowered - gone, 0);
+        }
     }
 
     account->last_reported = 0;
@@ -773,6 +784,7 @@ ngx_http_dsem_ledger_reset(ngx_http_dsem_account_t *account)
                                  - account->unclaimed;
         account->last_waiting = account->ntickets + account->nasks;
         ngx_http_dsem_ledger_rows(account, NGX_HTTP_DSEM_ROWS_LOSE);
+        ngx_http_dsem_ledger_lower(account);
 
         ngx_http_dsem_account_undeclare(account);
     }
@@ -784,11 +796,87 @@ ngx_http_dsem_ledger_reset(ngx_http_dsem_account_t *account)
         ngx_http_dsem_servers_reset(account->servers);
     }
 
-    account->lowered = 0;
     account->inflight = 0;
     account->check = NULL;
     account->check_due = 0;
     account->synced = 0;
     account->recovering = 0;
     account->broken = 0;
+}
+
+
+/*
+ * Redis is lost while more is in use than the limit, or in a pause: what had to
+ * go back serves no request until a reply decides anew.  Each worker holds back
+ * its part, or all together would hold back a multiple.  A probe of
+ * "limit=auto" lowers the limit for a moment only.  Of a pool the numbers of
+ * its servers are unknown, unless that is none at all.
+ */
+
+static void
+ngx_http_dsem_ledger_lower(ngx_http_dsem_account_t *account)
+{
+    int64_t    part;
+    ngx_int_t  in_use, over;
+
+    if (account->lowered == 0
+        || account->lowered == NGX_MAX_INT_T_VALUE)
+    {
+        return;
+    }
+
+    if (account->servers) {
+        account->lowered = (account->usage.limit == 0)
+                           ? NGX_MAX_INT_T_VALUE : 0;
+        return;
+    }
+
+    over = account->lowered;
+    in_use = ngx_max(account->usage.in_use, over);
+
+    if (account->auto_limit) {
+        over = ngx_min(over,
+                       in_use - ngx_http_dsem_account_local_limit(account));
+        over = ngx_max(over, 0);
+    }
+
+    part = (int64_t) over * account->last_reported;
+
+    account->lowered = (ngx_int_t) ((part + in_use - 1) / in_use);
+}
+
+
+/*
+ * Redis recovers.  Others may not have declared yet that they have less: what
+ * a reply before has shown goes on, unless the limit has been raised, or the
+ * pause has ended; and certain is what this worker alone has above the limit.
+ * Of a pool only that all goes back.
+ *
+ * counted    permits that Redis has for this worker
+ */
+
+void
+ngx_http_dsem_ledger_lower_recovering(ngx_http_dsem_account_t *account,
+    ngx_int_t limit, ngx_int_t counted)
+{
+    ngx_http_dsem_literal_t  *literal;
+
+    if (account->lowered == NGX_MAX_INT_T_VALUE
+        || limit > account->lowered_to)
+    {
+        account->lowered = 0;
+    }
+
+    if (account->servers) {
+        account->lowered = (limit == 0) ? NGX_MAX_INT_T_VALUE : 0;
+        return;
+    }
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal && ngx_http_dsem_limits_probed(literal, limit)) {
+        limit = ngx_http_dsem_account_local_limit(account);
+    }
+
+    account->lowered = ngx_max(account->lowered, counted - limit);
 }

@@ -46,6 +46,8 @@ void ngx_http_dsem_ledger_clear(ngx_http_dsem_account_t *account);
 
 void ngx_http_dsem_ledger_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep);
+void ngx_http_dsem_ledger_lower_recovering(ngx_http_dsem_account_t *account,
+    ngx_int_t limit, ngx_int_t counted);
 void ngx_http_dsem_ledger_reset(ngx_http_dsem_account_t *account);
 
 

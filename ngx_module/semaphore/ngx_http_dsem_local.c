@@ -189,7 +189,7 @@ ngx_http_dsem_local_most(ngx_http_dsem_account_t *account)
 
     return ngx_http_dsem_lease_fenced(&account->session->lease)
            ? ngx_http_dsem_local_limit(account)
-           : account->last_reported;
+           : ngx_max(account->last_reported - account->lowered, 0);
 }
 
 

@@ -363,9 +363,11 @@ static void
 ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_int_t limit, ngx_int_t over)
 {
+    ngx_int_t                 in_force;
     ngx_http_dsem_account_t  *account;
 
     account = sync->account;
+    in_force = limit;
 
     if (account->admitted
         && values[NGX_HTTP_DSEM_SYNC_RECOVERY]
@@ -394,16 +396,19 @@ ngx_http_dsem_sync_reply_over(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     if (values[NGX_HTTP_DSEM_SYNC_RECOVERY]) {
-        /* others may not have declared yet that they have less */
-        account->lowered = 0;
-        return;
+        ngx_http_dsem_ledger_lower_recovering(account, in_force,
+                                              values[NGX_HTTP_DSEM_SYNC_HELD]);
+
+    } else {
+
+        if (over <= 0) {
+            ngx_http_dsem_ledger_owned(account);
+        }
+
+        account->lowered = ngx_max(over, 0);
     }
 
-    if (over <= 0) {
-        ngx_http_dsem_ledger_owned(account);
-    }
-
-    account->lowered = ngx_max(over, 0);
+    account->lowered_to = in_force;
 
     if (values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0) {
         /* paused: all that come free */

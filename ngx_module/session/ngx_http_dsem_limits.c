@@ -362,8 +362,7 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 
     if (literal->max
         && ngx_http_dsem_process_latest(&memory->sent, sent)
-        && (memory->probed == 0
-            || (ngx_atomic_uint_t) limit != memory->probed))
+        && !ngx_http_dsem_limits_probed(literal, limit))
     {
         memory->in_force = limit + 1;
     }
@@ -498,6 +497,17 @@ ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal)
     limit = ngx_min(limit, literal->max);
 
     return ngx_max(limit, literal->min);
+}
+
+
+/* whether a limit in force is that of a probe, as the node has seen it last */
+
+ngx_uint_t
+ngx_http_dsem_limits_probed(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+{
+    return literal->max
+           && limit != 0
+           && (ngx_atomic_uint_t) limit == literal->memory->probed;
 }
 
 

@@ -111,6 +111,8 @@ void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
 ngx_int_t ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
     int64_t generation);
 ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);
+ngx_uint_t ngx_http_dsem_limits_probed(ngx_http_dsem_literal_t *literal,
+    ngx_int_t limit);
 ngx_int_t ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
