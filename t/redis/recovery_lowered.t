@@ -45,15 +45,20 @@ sub end_running {
 }
 
 $redis->all_beat(2);
-my @names = qw(paused one later free);
+# of the last one none waits before Redis loses its sessions
+my @names = qw(paused one later free alone);
 begin_requests($_, 'runs', 4) for @names;
-wait_for { $up->now == 16 } 15, 'all limits are reached';
-my %order = (paused => '- 1', one => '1 0', later => '3 0');
+wait_for { $up->now == 20 } 15, 'all limits are reached';
+my %order = (paused => '- 1', one => '1 0', later => '3 0', alone => '- 1');
 $state->order($_, $order{$_}) for sort keys %order;
-begin_requests($_, 'waits', 2) for @names;
-for my $name (@names) {
+begin_requests($_, 'waits', 2) for @names[0 .. 3];
+for my $name (@names[0 .. 3]) {
     wait_for { $state->waiting($name) == 2 } 15, "$name: two wait";
 }
+my $leaves = $node->begin('/?name=alone');
+wait_for { $state->waiting('alone') == 1 } 15, 'one waits';
+$leaves->close;
+wait_for { $state->waiting('alone') == 0 } 15, 'and leaves';
 is $node->get('/?name=last')->status, 200, 'no reply awaited';
 
 $other->freeze($_) for $other->workers;
@@ -64,13 +69,13 @@ $redis->cmd('EVAL', "redis.call('DEL', KEYS[1])
 wait_for { scalar $node->grep_log(qr/lost its state/) } 15, 'lost';
 wait_for { !grep { $state->held($_) != 4 } @names } 15, 'declared';
 polled();
-end_running($_, 1 .. 4) for qw(paused one free);
+end_running($_, 1 .. 4) for qw(paused one free alone);
 eventually { started('free') == 2 } 'without an order both are served';
 eventually { started('one') == 1 } 'one is below the limit';
-begin_requests($_, 'comes', 1) for qw(paused free);
+begin_requests($_, 'comes', 1) for qw(paused alone free);
 eventually { started('free') == 3 } 'and the next one';
 is started('one'), 1, 'no other one';
-is started('paused'), 0, 'none in a pause';
+is started($_), 0, "none in a pause: $_" for qw(paused alone);
 
 $state->order('later', '2 0');
 polled();
@@ -83,6 +88,7 @@ ok $redis->recovering, 'Redis recovers';
 
 $state->drop_orders;
 eventually { started('paused') == 3 } 'the end of a pause ends it';
+eventually { started('alone') == 1 } 'also for one that Redis has not queued';
 eventually { started('one') == 2 } 'so does a raise';
 ok $redis->recovering, 'Redis still recovers';
 
