@@ -285,3 +285,27 @@ ngx_http_dsem_resp_free(ngx_http_dsem_resp_t *resp)
 
     ngx_memzero(resp, sizeof(ngx_http_dsem_resp_t));
 }
+
+
+/*
+ * Of a reply with the status "broken": the key that is of another type.  Its
+ * first value is the number in KEYS; "other" is the one that not all scripts
+ * have.
+ */
+
+ngx_str_t *
+ngx_http_dsem_resp_broken_key(ngx_http_dsem_reply_t *reply,
+    ngx_str_t *semaphore, ngx_str_t *queue, ngx_str_t *other)
+{
+    switch (reply->nvalues ? reply->values[0] : 0) {
+
+    case 2:
+        return semaphore;
+
+    case 3:
+        return queue;
+
+    default:
+        return other;
+    }
+}

@@ -57,15 +57,6 @@ typedef enum {
 } ngx_http_dsem_reply_e;
 
 
-/*
- * the first value of a reply with the status "broken": the key that is of
- * another type, by its number in KEYS; another number is that of a key which
- * not all scripts have
- */
-#define NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE  2
-#define NGX_HTTP_DSEM_REPLY_KEY_QUEUE      3
-
-
 /* a reply that fits its call, without session, epoch and number */
 typedef struct {
     ngx_http_dsem_reply_e     status;
@@ -98,6 +89,8 @@ void ngx_http_dsem_resp_client_name(ngx_http_dsem_resp_t *resp,
     ngx_http_dsem_identity_t *identity, const char *suffix);
 ngx_int_t ngx_http_dsem_resp_end(ngx_http_dsem_resp_t *resp);
 void ngx_http_dsem_resp_free(ngx_http_dsem_resp_t *resp);
+ngx_str_t *ngx_http_dsem_resp_broken_key(ngx_http_dsem_reply_t *reply,
+    ngx_str_t *semaphore, ngx_str_t *queue, ngx_str_t *other);
 
 
 #endif /* _NGX_HTTP_DSEM_RESP_H_INCLUDED_ */

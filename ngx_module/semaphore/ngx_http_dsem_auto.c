@@ -597,20 +597,7 @@ ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record,
     (void) ngx_http_dsem_key_parts(names, NGX_HTTP_DSEM_AUTO_KEYS, name, keys,
                                    buf);
 
-    switch (reply->nvalues ? reply->values[0] : 0) {
-
-    case NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE:
-        key = &keys[0];
-        break;
-
-    case NGX_HTTP_DSEM_REPLY_KEY_QUEUE:
-        key = &keys[1];
-        break;
-
-    default: /* what is kept of the rule */
-        key = &keys[2];
-        break;
-    }
+    key = ngx_http_dsem_resp_broken_key(reply, &keys[0], &keys[1], &keys[2]);
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: the limit of semaphore \"%V\" stays as it is (key "

@@ -459,20 +459,10 @@ ngx_http_dsem_declare_unusable(ngx_http_dsem_account_t *account,
         return;
     }
 
-    switch (reply->nvalues ? reply->values[0] : 0) {
-
-    case NGX_HTTP_DSEM_REPLY_KEY_SEMAPHORE:
-        key = &account->key;
-        break;
-
-    case NGX_HTTP_DSEM_REPLY_KEY_QUEUE:
-        key = &account->queue_key;
-        break;
-
-    default: /* that of the tags */
-        key = account->fair ? &account->fair->key : &account->queue_key;
-        break;
-    }
+    /* the other one is that of the tags */
+    key = ngx_http_dsem_resp_broken_key(reply, &account->key,
+                  &account->queue_key,
+                  account->fair ? &account->fair->key : &account->queue_key);
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: semaphore \"%V\" unusable (key \"%V\" in redis is of "
